@@ -1,0 +1,120 @@
+"""Where time, ids, randomness and the process's identity come from.
+
+Nothing else in quiesce asks the operating system for any of them (a test holds it), so one object
+decides what a test, a replay or a simulation sees. Ownership is never decided by time: leases and
+generations are integers.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import random as _random
+import socket
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+__all__ = ["Clock", "ManualClock", "SystemClock"]
+
+
+class Clock(Protocol):
+    """One source of time, ids, randomness and process identity."""
+
+    def now(self) -> datetime:
+        """The instant, aware and in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start; never goes back. For durations inside one process."""
+        ...
+
+    def new_id(self, prefix: str) -> str:
+        """A fresh id such as `run-3f9c…`: the prefix, a dash, 16 characters of 0-9a-v (80 bits)."""
+        ...
+
+    def random(self) -> float:
+        """A float in [0, 1)."""
+        ...
+
+    def pid(self) -> int:
+        """The id of this process (another one after a fork)."""
+        ...
+
+    def host(self) -> str:
+        """The name of this machine."""
+        ...
+
+    def actor(self) -> str:
+        """Who acts when nobody is named: `user@host`."""
+        ...
+
+
+_ALPHABET = "0123456789abcdefghijklmnopqrstuv"
+
+
+class SystemClock:
+    """The real thing."""
+
+    def __init__(self) -> None:
+        self._random = _random.SystemRandom()
+        self._host = socket.gethostname()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def new_id(self, prefix: str) -> str:
+        bits = int.from_bytes(os.urandom(10), "big")
+        return prefix + "-" + "".join(_ALPHABET[bits >> shift & 31] for shift in range(75, -1, -5))
+
+    def random(self) -> float:
+        return self._random.random()
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def host(self) -> str:
+        return self._host
+
+    def actor(self) -> str:
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError):  # a container user without a name
+            user = str(os.getuid()) if hasattr(os, "getuid") else "unknown"
+        return f"{user}@{self._host}"
+
+
+class ManualClock(SystemClock):
+    """A clock that a test moves; ids count up, randomness is seeded."""
+
+    def __init__(self, start: datetime = datetime(2030, 1, 1, tzinfo=UTC), seed: int = 0) -> None:
+        super().__init__()
+        self._now = start
+        self._monotonic = 0.0
+        self._count = 0
+        self._seeded = _random.Random(seed)
+
+    def advance(self, seconds: float) -> None:
+        """Move both clocks forward by `seconds`."""
+        self._now += timedelta(seconds=seconds)
+        self._monotonic += seconds
+
+    def set_wall(self, now: datetime) -> None:
+        """Set the wall clock alone, as an operator or NTP would."""
+        self._now = now
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def new_id(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}-{self._count:016d}"
+
+    def random(self) -> float:
+        return self._seeded.random()
