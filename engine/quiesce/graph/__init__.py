@@ -1,0 +1,1 @@
+"""Graphs: nodes, one transition each, and the pure walk along them."""
