@@ -15,6 +15,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+import anyio
+
 __all__ = ["Clock", "ManualClock", "SystemClock"]
 
 
@@ -27,6 +29,10 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds from an arbitrary start; never goes back. For durations inside one process."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for so many seconds of this clock."""
         ...
 
     def new_id(self, prefix: str) -> str:
@@ -66,6 +72,9 @@ class SystemClock:
     def monotonic(self) -> float:
         return time.monotonic()
 
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
     def new_id(self, prefix: str) -> str:
         bits = int.from_bytes(os.urandom(10), "big")
         return prefix + "-" + "".join(_ALPHABET[bits >> shift & 31] for shift in range(75, -1, -5))
@@ -95,12 +104,20 @@ class ManualClock(SystemClock):
         self._now = start
         self._monotonic = 0.0
         self._count = 0
+        self._advanced = anyio.Event()
         self._seeded = _random.Random(seed)
 
     def advance(self, seconds: float) -> None:
         """Move both clocks forward by `seconds`."""
         self._now += timedelta(seconds=seconds)
         self._monotonic += seconds
+        self._advanced.set()
+        self._advanced = anyio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        until = self._monotonic + seconds
+        while self._monotonic < until:
+            await self._advanced.wait()
 
     def set_wall(self, now: datetime) -> None:
         """Set the wall clock alone, as an operator or NTP would."""

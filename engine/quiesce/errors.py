@@ -22,6 +22,7 @@ __all__ = [
     "Fenced",
     "FlowChanged",
     "FlowNotFound",
+    "FlowNotImportable",
     "GraphError",
     "HeldElsewhere",
     "IllegalTransition",
@@ -81,6 +82,12 @@ class FlowNotFound(QuiesceError):
     def __init__(self, message: str, *, flow: str = "") -> None:
         self.flow = flow
         super().__init__(message)
+
+
+class FlowNotImportable(FlowNotFound):
+    """The module that should hold the flow raised while it was imported."""
+
+    code = "flow-not-importable"
 
 
 class UnknownHold(QuiesceError):

@@ -1,199 +1,242 @@
-"""What the frontier of a graph run consists of, and what of it changed since it was last stored.
+"""What is alive in a graph run: its branches and groups, in memory, and the moves that keep them right.
 
-The frontier is everything that a run still has to do: its branches (queued, in flight, paused or
-waiting), the fan-out groups that have not joined yet with what has arrived at them, and four counters.
-A store keeps exactly that, as rows; `Recorder` says which rows a step has touched, so that what did
-not change is not written again. Source: seed "graph pause and resume", whose runtime state cannot be
-stored; that is what these rows lift.
+Each move changes one branch or one group together with everything that is derived from it (who is
+queued, what is in flight, which group is inside which) and tells the recorder. The rules, that is which
+move follows from a transition, are in `walk.py`; the rows that a store keeps in `rows.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from heapq import heappop
-from typing import Literal
+from collections.abc import Iterable
+from typing import Literal, Self, assert_never
 
+from quiesce.graph.ready import Limit, Ready
+from quiesce.graph.rows import Branch, Changes, Counters, Group, Recorder
 from quiesce.graph.transitions import Concurrency
 
-__all__ = ["Arrival", "Branch", "BranchState", "Changes", "Counters", "Group", "Limit", "Recorder"]
+__all__ = ["Frontier", "Place"]
 
-BranchState = Literal["queued", "running", "paused", "waiting", "ended"]
-"""`running`: its visit is in flight; `waiting`: it hangs on a child run. No stored branch is `ended`."""
-
-
-@dataclass(slots=True)
-class Branch:
-    """One line of execution: the node it is at, with the input for it."""
-
-    id: int
-    node: str
-    input: object
-    concurrency: Concurrency
-    groups: tuple[tuple[int, int], ...] = ()
-    """The fan-outs it is inside of, innermost last: (group id, its place in that group)."""
-    state: BranchState = "queued"
-    order: int = 0
-    """Its place in the queue; kept while its visit is in flight, so that it can go back there."""
-    attempt: int = 1
-    """How often the driver has begun this visit, by its own count of retries."""
-    limits: tuple[Limit, ...] = field(default=(), init=False, compare=False, repr=False)
-    """The bounds on how many visits are in flight that hold for it, outermost first. Not stored."""
+Place = tuple[tuple[int, int], ...]
+"""Inside which fan-outs something stands: (group id, place in it), innermost last."""
 
 
-@dataclass(slots=True)
-class Group:
-    """One fan-out that is not over: who is expected at its join and what has arrived."""
+class Frontier:
+    """All branches of one run, indexed so that no move looks at more than one of them."""
 
-    id: int
-    join: str | None
-    """The node that gets the `JoinInput`; None is a race."""
-    size: int
-    concurrency: Concurrency
-    max_parallelism: int | None = None
-    arrived: dict[int, object] = field(default_factory=dict)
-    sources: dict[int, str] = field(default_factory=dict)
-    """The node from which each payload came (its declared type is how it is stored)."""
-    # Not stored: restore() finds these again from the branches.
-    members: set[int] = field(default_factory=set, init=False, compare=False, repr=False)
-    inner: set[int] = field(default_factory=set, init=False, compare=False, repr=False)
-    limit: Limit | None = field(default=None, init=False, compare=False, repr=False)
-    limits: tuple[Limit, ...] = field(default=(), init=False, compare=False, repr=False)
+    def __init__(self, default: Concurrency = Concurrency.SEQUENTIAL, *, record: bool = True) -> None:
+        """A walk that has not begun.
 
-    def place_under(self, outer: tuple[Limit, ...]) -> None:
-        """Derive the bounds for its branches: those of the branch that fanned out, then its own."""
-        if self.max_parallelism is None:
-            self.limits = outer
-        else:
-            self.limit = Limit(self.max_parallelism)
-            self.limits = (*outer, self.limit)
+        Args:
+            default: the concurrency of the root and of each branch that follows a join.
+            record: remember what changes, for `drain`. Without a store nobody pays for it.
+        """
+        self._default = default
+        self._branches: dict[int, Branch] = {}
+        self._running: dict[int, Branch] = {}
+        self._paused: dict[int, Branch] = {}
+        self._waiting: dict[int, Branch] = {}
+        self._groups: dict[int, Group] = {}
+        self._ready = Ready()
+        self._recorder = Recorder() if record else None
+        self._next_branch = 1
+        self._next_order = 1
+        self._next_group = 1
+        self._suspended = False
 
+    @classmethod
+    def restore(
+        cls,
+        default: Concurrency,
+        branches: Iterable[Branch],
+        groups: Iterable[Group],
+        counters: Counters,
+        *,
+        record: bool = True,
+    ) -> Self:
+        """What these rows were drained from. It takes the values over, and changes them.
 
-Early = list[tuple[int, Branch]]
-"""A heap of queued branches by their order."""
+        Visits that were in flight still count as such; what became of them only the caller can know
+        (`requeue` those that are lost).
+        """
+        self = cls(default, record=record)
+        self._next_branch = counters.next_branch
+        self._next_order = counters.next_order
+        self._next_group = counters.next_group
+        self._suspended = counters.suspended
+        self._groups = {group.id: group for group in groups}
+        branches = list(branches)
+        places = {
+            place[0]: branch.groups[:depth]
+            for branch in branches
+            for depth, place in enumerate(branch.groups)
+        }
+        for group_id in sorted(self._groups):  # an outer group is always older than those inside it
+            outer = places[group_id]
+            self._bound(self._groups[group_id], self._limits_at(outer))
+            if outer:
+                self._groups[outer[-1][0]].inner.add(group_id)
+        for branch in sorted(branches, key=lambda branch: branch.order):
+            self._branches[branch.id] = branch
+            branch.limits = self._limits_at(branch.groups)
+            if branch.groups:
+                self._groups[branch.groups[-1][0]].members.add(branch.id)
+            match branch.state:
+                case "queued":
+                    self._ready.add(branch)
+                case "running":
+                    self._running[branch.id] = branch
+                    self._ready.began(branch)
+                case "paused":
+                    self._paused[branch.id] = branch
+                case "waiting":
+                    self._waiting[branch.id] = branch
+                case "ended":
+                    raise ValueError(f"branch {branch.id} has ended; it is no part of a frontier")
+                case _:
+                    assert_never(branch.state)
+        return self
 
-
-@dataclass(slots=True, eq=False)
-class Limit:
-    """A bound on the visits in flight of one group, and who waits for a place under it."""
-
-    size: int
-    in_flight: int = 0
-    # Apart by concurrency: a sequential branch that got the place but not its turn must not
-    # keep a parallel one from taking it.
-    blocked_sequential: Early = field(default_factory=list)
-    blocked_parallel: Early = field(default_factory=list)
+    # --- what it looks like ----------------------------------------------------------------------
 
     @property
-    def full(self) -> bool:
-        return self.in_flight >= self.size
+    def queued(self) -> list[Branch]:
+        """The branches that wait for their visit, first the next one."""
+        found = [branch for branch in self._branches.values() if branch.state == "queued"]
+        return sorted(found, key=lambda branch: branch.order)
 
-    def blocked(self, concurrency: Concurrency) -> Early:
-        return self.blocked_sequential if concurrency is Concurrency.SEQUENTIAL else self.blocked_parallel
+    @property
+    def running(self) -> list[Branch]:
+        """The branches whose visits are in flight, by id."""
+        return [self._running[id] for id in sorted(self._running)]
 
-    def released(self) -> list[Branch]:
-        """The first that waits, of each kind, no longer counted among those that wait here."""
-        found = []
-        for heap in (self.blocked_sequential, self.blocked_parallel):
-            while heap:
-                branch = heappop(heap)[1]
-                if branch.state == "queued":
-                    found.append(branch)
-                    break
-        return found
+    @property
+    def paused(self) -> list[Branch]:
+        """The branches that pause, by id."""
+        return [self._paused[id] for id in sorted(self._paused)]
 
+    @property
+    def waiting(self) -> list[Branch]:
+        """The branches that hang on a child run, by id."""
+        return [self._waiting[id] for id in sorted(self._waiting)]
 
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """What is left to number, and whether anything may begin."""
+    @property
+    def groups(self) -> list[Group]:
+        """The fan-outs that are not over, by id."""
+        return [self._groups[id] for id in sorted(self._groups)]
 
-    next_branch: int = 1
-    next_order: int = 1
-    next_group: int = 1
-    suspended: bool = False
+    @property
+    def counters(self) -> Counters:
+        return Counters(self._next_branch, self._next_order, self._next_group, self._suspended)
 
+    @property
+    def suspended(self) -> bool:
+        """Nothing is taken until `resume`."""
+        return self._suspended
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A payload that has come to a group."""
+    @property
+    def quiescent(self) -> bool:
+        """No visit is in flight."""
+        return not self._running
 
-    group: int
-    index: int
-    source: str
-    payload: object
+    @property
+    def at_rest(self) -> bool:
+        """No visit is in flight and none may begin: only a verb from outside can change anything."""
+        held = len(self._paused) + len(self._waiting)
+        return not self._running and (self._suspended or len(self._branches) == held)
 
+    @property
+    def ended(self) -> bool:
+        """It has begun, and there is nothing left to do."""
+        return self._next_branch > 1 and not self._branches
 
-@dataclass(slots=True)
-class Changes:
-    """The rows to write, in any order but this: groups before what has arrived at them.
+    def __contains__(self, branch_id: int) -> bool:
+        return branch_id in self._branches
 
-    The branches and groups are the live ones: encode them before the walk goes on.
-    """
+    def __getitem__(self, branch_id: int) -> Branch:
+        """The branch with this id.
 
-    put: list[Branch]
-    """Written whole: new, or with another node and input."""
-    moved: list[Branch]
-    """Only `state`, `order` or `attempt` changed; the input need not be encoded again."""
-    dropped: list[int]
-    opened: list[Group]
-    """New groups, without what has arrived."""
-    arrivals: list[Arrival]
-    closed: list[int]
-    """Groups to delete, with everything that had arrived at them."""
-    counters: Counters
+        Raises:
+            KeyError: it is over, or never was.
+        """
+        return self._branches[branch_id]
 
-    def __bool__(self) -> bool:
-        return bool(self.put or self.moved or self.dropped or self.opened or self.arrivals or self.closed)
+    def drain(self) -> Changes:
+        """What changed since the last call, or since the walk was made; to be stored at once.
 
+        Raises:
+            ValueError: this walk does not record.
+        """
+        if self._recorder is None:
+            raise ValueError("this walk was made with record=False, so it does not know what changed")
+        return self._recorder.drain(self._branches, self.counters)
 
-_NEW, _PUT, _MOVED = 0, 1, 2
+    # --- the moves ------------------------------------------------------------------------------------
 
+    def _spawn(self, node: str, input: object, concurrency: Concurrency, place: Place) -> Branch:
+        branch = Branch(self._next_branch, node, input, concurrency, place)
+        self._next_branch += 1
+        self._branches[branch.id] = branch
+        if place:
+            group = self._groups[place[-1][0]]
+            group.members.add(branch.id)
+            branch.limits = group.limits
+        self._queue(branch)
+        if self._recorder is not None:
+            self._recorder.created(branch)
+        return branch
 
-class Recorder:
-    """Collects what was touched since the last drain. What came and went in between leaves no trace."""
+    def _queue(self, branch: Branch) -> None:
+        branch.state = "queued"
+        branch.order = self._next_order
+        self._next_order += 1
+        self._ready.add(branch)
 
-    def __init__(self) -> None:
-        self._touched: dict[int, int] = {}
-        self._dropped: list[int] = []
-        self._opened: dict[int, Group] = {}
-        self._closed: list[int] = []
-        self._arrivals: dict[int, list[Arrival]] = {}
+    def _move(self, branch: Branch, state: Literal["queued", "paused", "waiting"]) -> None:
+        branch.state = state
+        if self._recorder is not None:
+            self._recorder.moved(branch)
 
-    def created(self, branch: Branch) -> None:
-        self._touched[branch.id] = _NEW
+    def _drop(self, branch: Branch) -> None:
+        branch.state = "ended"
+        del self._branches[branch.id]
+        if branch.groups and (group := self._groups.get(branch.groups[-1][0])) is not None:
+            group.members.discard(branch.id)
+        if self._recorder is not None:
+            self._recorder.dropped(branch)
 
-    def put(self, branch: Branch) -> None:
-        if self._touched.get(branch.id) != _NEW:
-            self._touched[branch.id] = _PUT
+    def _in_flight(self, branch_id: int) -> Branch:
+        try:
+            return self._running[branch_id]
+        except KeyError:
+            raise ValueError(f"no visit of branch {branch_id} is in flight") from None
 
-    def moved(self, branch: Branch) -> None:
-        self._touched.setdefault(branch.id, _MOVED)
+    def _end_visit(self, branch: Branch) -> None:
+        del self._running[branch.id]
+        self._ready.ended(branch)
 
-    def dropped(self, branch: Branch) -> None:
-        if self._touched.pop(branch.id, None) != _NEW:
-            self._dropped.append(branch.id)
+    def _open(self, branch: Branch, join: str | None, size: int, how: Concurrency, most: int | None) -> Group:
+        """A group in the place of a branch that fans out."""
+        group = Group(self._next_group, join, size, how, most)
+        self._next_group += 1
+        self._groups[group.id] = group
+        self._bound(group, branch.limits)
+        if branch.groups:
+            self._groups[branch.groups[-1][0]].inner.add(group.id)
+        if self._recorder is not None:
+            self._recorder.opened(group)
+        return group
 
-    def opened(self, group: Group) -> None:
-        self._opened[group.id] = group
+    def _close(self, group: Group, place: Place) -> None:
+        del self._groups[group.id]
+        if place:
+            self._groups[place[-1][0]].inner.discard(group.id)
+        if self._recorder is not None:
+            self._recorder.closed(group)
 
-    def arrived(self, arrival: Arrival) -> None:
-        self._arrivals.setdefault(arrival.group, []).append(arrival)
+    def _bound(self, group: Group, outer: tuple[Limit, ...]) -> None:
+        """Derive the bounds for its branches: those of the branch that fanned out, then its own."""
+        own = () if group.max_parallelism is None else (Limit(group.max_parallelism),)
+        group.limits = (*outer, *own)
 
-    def closed(self, group: Group) -> None:
-        self._arrivals.pop(group.id, None)
-        if self._opened.pop(group.id, None) is None:
-            self._closed.append(group.id)
-
-    def drain(self, branches: dict[int, Branch], counters: Counters) -> Changes:
-        """Everything so far, and begin anew."""
-        touched = self._touched
-        changes = Changes(
-            put=[branches[id] for id, how in touched.items() if how != _MOVED],
-            moved=[branches[id] for id, how in touched.items() if how == _MOVED],
-            dropped=self._dropped,
-            opened=list(self._opened.values()),
-            arrivals=[arrival for arrivals in self._arrivals.values() for arrival in arrivals],
-            closed=self._closed,
-            counters=counters,
-        )
-        self.__init__()  # type: ignore[misc]
-        return changes
+    def _limits_at(self, place: Place) -> tuple[Limit, ...]:
+        return self._groups[place[-1][0]].limits if place else ()

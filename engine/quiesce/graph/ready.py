@@ -20,14 +20,49 @@ parks it or because it is dropped.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from quiesce.graph.frontier import Branch, Early
+from quiesce.graph.rows import Branch
 from quiesce.graph.transitions import Concurrency
 
-__all__ = ["Ready"]
+__all__ = ["Limit", "Ready"]
 
 _SEQUENTIAL = Concurrency.SEQUENTIAL
+
+
+Early = list[tuple[int, Branch]]
+"""A heap of queued branches by their order."""
+
+
+@dataclass(slots=True, eq=False)
+class Limit:
+    """A bound on the visits in flight of one group, and who waits for a place under it."""
+
+    size: int
+    in_flight: int = 0
+    # Apart by concurrency: a sequential branch that got the place but not its turn must not
+    # keep a parallel one from taking it.
+    blocked_sequential: Early = field(default_factory=list)
+    blocked_parallel: Early = field(default_factory=list)
+
+    @property
+    def full(self) -> bool:
+        return self.in_flight >= self.size
+
+    def blocked(self, concurrency: Concurrency) -> Early:
+        return self.blocked_sequential if concurrency is Concurrency.SEQUENTIAL else self.blocked_parallel
+
+    def released(self) -> list[Branch]:
+        """The first that waits, of each kind, no longer counted among those that wait here."""
+        found = []
+        for heap in (self.blocked_sequential, self.blocked_parallel):
+            while heap:
+                branch = heappop(heap)[1]
+                if branch.state == "queued":
+                    found.append(branch)
+                    break
+        return found
 
 
 class _Line:

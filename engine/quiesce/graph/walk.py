@@ -3,8 +3,8 @@
 Theory of operation. A walk never waits and evaluates nothing. A driver asks it with `take` for the
 branch whose visit begins now, evaluates that node and its transition (any number at a time), and hands
 the transition back with `apply`. The state is the branches, the fan-out groups and four counters, all
-kept by `frontier.py` as what a store writes; `restore` makes an equal walk from those rows in another
-process. Which branch is next is `ready.py`'s question; here are the rules of the branches themselves:
+kept by `frontier.py` and written by a store as the rows of `rows.py`; `restore` makes an equal walk of
+them in another process. Which branch is next is `ready.py`'s question. The rules of the branches:
 
 - A branch is {id, node, input, concurrency, groups}. The root has id 1; a fan-out of k ends its branch
   and takes the next k ids, in order; a join takes the next; `next` keeps the branch. The join branch
@@ -22,24 +22,14 @@ order of things: seed "graph pause and resume" and spec graph, "Scheduling" and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal, assert_never
+from typing import assert_never
 
 from quiesce.errors import GraphError
-from quiesce.graph.frontier import Arrival, Branch, Changes, Counters, Group, Limit, Recorder
-from quiesce.graph.ready import Ready
-from quiesce.graph.transitions import (
-    Case,
-    Concurrency,
-    Error,
-    FanOut,
-    Finish,
-    Join,
-    JoinInput,
-    Next,
-    Pause,
-)
+from quiesce.graph.frontier import Frontier, Place
+from quiesce.graph.rows import Arrival, Branch, Group
+from quiesce.graph.transitions import Case, Error, FanOut, Finish, Join, JoinInput, Next, Pause
 
 __all__ = ["Applied", "Walk"]
 
@@ -64,145 +54,8 @@ _GOES_ON = Applied()
 _PAUSED = Applied(paused=True)
 
 
-class Walk:
+class Walk(Frontier):
     """The branches of one run of a graph, and the rules they follow. Not for several threads."""
-
-    def __init__(self, default: Concurrency = Concurrency.SEQUENTIAL, *, record: bool = True) -> None:
-        """A walk that has not begun.
-
-        Args:
-            default: the concurrency of the root and of each branch that follows a join.
-            record: remember what changes, for `drain`. Without a store nobody pays for it.
-        """
-        self._default = default
-        self._branches: dict[int, Branch] = {}
-        self._running: dict[int, Branch] = {}
-        self._paused: dict[int, Branch] = {}
-        self._waiting: dict[int, Branch] = {}
-        self._groups: dict[int, Group] = {}
-        self._ready = Ready()
-        self._recorder = Recorder() if record else None
-        self._next_branch = 1
-        self._next_order = 1
-        self._next_group = 1
-        self._suspended = False
-
-    @classmethod
-    def restore(
-        cls,
-        default: Concurrency,
-        branches: Iterable[Branch],
-        groups: Iterable[Group],
-        counters: Counters,
-        *,
-        record: bool = True,
-    ) -> Walk:
-        """The walk that these rows were drained from. It takes the values over, and changes them.
-
-        Visits that were in flight still count as such; what became of them only the caller can know
-        (`requeue` those that are lost).
-        """
-        walk = cls(default, record=record)
-        walk._next_branch = counters.next_branch
-        walk._next_order = counters.next_order
-        walk._next_group = counters.next_group
-        walk._suspended = counters.suspended
-        walk._groups = {group.id: group for group in groups}
-        branches = list(branches)
-        places = {
-            place[0]: branch.groups[:depth]
-            for branch in branches
-            for depth, place in enumerate(branch.groups)
-        }
-        for group_id in sorted(walk._groups):  # an outer group is always older than those inside it
-            outer = places[group_id]
-            walk._groups[group_id].place_under(walk._limits_at(outer))
-            if outer:
-                walk._groups[outer[-1][0]].inner.add(group_id)
-        for branch in sorted(branches, key=lambda branch: branch.order):
-            walk._branches[branch.id] = branch
-            branch.limits = walk._limits_at(branch.groups)
-            if branch.groups:
-                walk._groups[branch.groups[-1][0]].members.add(branch.id)
-            match branch.state:
-                case "queued":
-                    walk._ready.add(branch)
-                case "running":
-                    walk._running[branch.id] = branch
-                    walk._ready.began(branch)
-                case "paused":
-                    walk._paused[branch.id] = branch
-                case "waiting":
-                    walk._waiting[branch.id] = branch
-                case "ended":
-                    raise ValueError(f"branch {branch.id} has ended; it is no part of a frontier")
-                case _:
-                    assert_never(branch.state)
-        return walk
-
-    # --- what it looks like ----------------------------------------------------------------------
-
-    @property
-    def queued(self) -> list[Branch]:
-        """The branches that wait for their visit, first the next one."""
-        found = [branch for branch in self._branches.values() if branch.state == "queued"]
-        return sorted(found, key=lambda branch: branch.order)
-
-    @property
-    def running(self) -> list[Branch]:
-        """The branches whose visits are in flight, by id."""
-        return [self._running[id] for id in sorted(self._running)]
-
-    @property
-    def paused(self) -> list[Branch]:
-        """The branches that pause, by id."""
-        return [self._paused[id] for id in sorted(self._paused)]
-
-    @property
-    def waiting(self) -> list[Branch]:
-        """The branches that hang on a child run, by id."""
-        return [self._waiting[id] for id in sorted(self._waiting)]
-
-    @property
-    def groups(self) -> list[Group]:
-        """The fan-outs that are not over, by id."""
-        return [self._groups[id] for id in sorted(self._groups)]
-
-    @property
-    def counters(self) -> Counters:
-        return Counters(self._next_branch, self._next_order, self._next_group, self._suspended)
-
-    @property
-    def suspended(self) -> bool:
-        """Nothing is taken until `resume`."""
-        return self._suspended
-
-    @property
-    def quiescent(self) -> bool:
-        """No visit is in flight."""
-        return not self._running
-
-    @property
-    def at_rest(self) -> bool:
-        """No visit is in flight and none may begin: only a verb from outside can change anything."""
-        held = len(self._paused) + len(self._waiting)
-        return not self._running and (self._suspended or len(self._branches) == held)
-
-    @property
-    def ended(self) -> bool:
-        """It has begun, and there is nothing left to do."""
-        return self._next_branch > 1 and not self._branches
-
-    def __contains__(self, branch_id: int) -> bool:
-        return branch_id in self._branches
-
-    def __getitem__(self, branch_id: int) -> Branch:
-        """The branch with this id.
-
-        Raises:
-            KeyError: it is over, or never was.
-        """
-        return self._branches[branch_id]
 
     def arrives_at(self, branch_id: int) -> str | None:
         """The join node that gets the value if this branch finishes; None if the run completes with it."""
@@ -341,16 +194,6 @@ class Walk:
         self._waiting[branch.id] = branch
         return branch
 
-    def drain(self) -> Changes:
-        """What changed since the last call, or since the walk was made; to be stored at once.
-
-        Raises:
-            ValueError: this walk does not record.
-        """
-        if self._recorder is None:
-            raise ValueError("this walk was made with record=False, so it does not know what changed")
-        return self._recorder.drain(self._branches, self.counters)
-
     # --- the rules ------------------------------------------------------------------------------------
 
     def _fan_out(self, branch: Branch, fan: FanOut) -> Applied:
@@ -363,14 +206,7 @@ class Walk:
             self._spawn(fan.into, JoinInput(), self._default, branch.groups)
             return _GOES_ON
         concurrency = fan.concurrency or branch.concurrency
-        group = Group(self._next_group, fan.into, len(fan.targets), concurrency, fan.max_parallelism)
-        self._next_group += 1
-        self._groups[group.id] = group
-        group.place_under(branch.limits)
-        if branch.groups:
-            self._groups[branch.groups[-1][0]].inner.add(group.id)
-        if self._recorder is not None:
-            self._recorder.opened(group)
+        group = self._open(branch, fan.into, len(fan.targets), concurrency, fan.max_parallelism)
         for index, target in enumerate(fan.targets):
             place = (*branch.groups, (group.id, index))
             self._spawn(target.node, target.value, target.concurrency or concurrency, place)
@@ -409,7 +245,7 @@ class Walk:
             return _GOES_ON
         return Applied(finished, None, False, tuple(sorted(cancelled)), tuple(sorted(abandoned)))
 
-    def _record_arrival(self, group: Group, arrival: Arrival, place: tuple[tuple[int, int], ...]) -> None:
+    def _record_arrival(self, group: Group, arrival: Arrival, place: Place) -> None:
         group.arrived[arrival.index] = arrival.payload
         group.sources[arrival.index] = arrival.source
         if self._recorder is not None:
@@ -424,9 +260,7 @@ class Walk:
         )
         self._spawn(group.join, payloads, self._default, place)
 
-    def _end_race(
-        self, race: Group, place: tuple[tuple[int, int], ...], cancelled: list[int], abandoned: list[int]
-    ) -> None:
+    def _end_race(self, race: Group, place: Place, cancelled: list[int], abandoned: list[int]) -> None:
         """Drop all that is still under way in it, however deep."""
         self._close(race, place)
         under = [race]
@@ -447,59 +281,3 @@ class Walk:
                 under.append(inner)
                 if self._recorder is not None:
                     self._recorder.closed(inner)
-
-    def _close(self, group: Group, place: tuple[tuple[int, int], ...]) -> None:
-        del self._groups[group.id]
-        if place:
-            self._groups[place[-1][0]].inner.discard(group.id)
-        if self._recorder is not None:
-            self._recorder.closed(group)
-
-    # --- single branches -----------------------------------------------------------------------------
-
-    def _spawn(
-        self, node: str, input: object, concurrency: Concurrency, place: tuple[tuple[int, int], ...]
-    ) -> Branch:
-        branch = Branch(self._next_branch, node, input, concurrency, place)
-        self._next_branch += 1
-        self._branches[branch.id] = branch
-        if place:
-            group = self._groups[place[-1][0]]
-            group.members.add(branch.id)
-            branch.limits = group.limits
-        self._queue(branch)
-        if self._recorder is not None:
-            self._recorder.created(branch)
-        return branch
-
-    def _queue(self, branch: Branch) -> None:
-        branch.state = "queued"
-        branch.order = self._next_order
-        self._next_order += 1
-        self._ready.add(branch)
-
-    def _move(self, branch: Branch, state: Literal["queued", "paused", "waiting"]) -> None:
-        branch.state = state
-        if self._recorder is not None:
-            self._recorder.moved(branch)
-
-    def _drop(self, branch: Branch) -> None:
-        branch.state = "ended"
-        del self._branches[branch.id]
-        if branch.groups and (group := self._groups.get(branch.groups[-1][0])) is not None:
-            group.members.discard(branch.id)
-        if self._recorder is not None:
-            self._recorder.dropped(branch)
-
-    def _in_flight(self, branch_id: int) -> Branch:
-        try:
-            return self._running[branch_id]
-        except KeyError:
-            raise ValueError(f"no visit of branch {branch_id} is in flight") from None
-
-    def _end_visit(self, branch: Branch) -> None:
-        del self._running[branch.id]
-        self._ready.ended(branch)
-
-    def _limits_at(self, place: tuple[tuple[int, int], ...]) -> tuple[Limit, ...]:
-        return self._groups[place[-1][0]].limits if place else ()

@@ -1,0 +1,302 @@
+-- Every statement of the store, by name. A name is also the label under which tests inject faults.
+
+-- run.get
+SELECT id, flow, version, kind, entry, state, created_at, updated_at, parent_id, parent_piece, execution,
+       generation, input, result, error, signature, episode_id, lease_holder, lease_epoch, locks
+FROM runs WHERE id = ?
+
+-- run.children
+SELECT id, flow, version, kind, entry, state, created_at, updated_at, parent_id, parent_piece, execution,
+       generation, input, result, error, signature, episode_id, lease_holder, lease_epoch, locks
+FROM runs WHERE parent_id = ? ORDER BY number
+
+-- run.page: newest first; the cursor is the number of the last run of the page before
+SELECT id, flow, version, kind, entry, state, created_at, updated_at, parent_id, parent_piece, execution,
+       generation, input, result, error, signature, episode_id, lease_holder, lease_epoch, locks, number
+FROM runs
+WHERE (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
+  AND (:kind IS NULL OR kind = :kind)
+  AND (:flow IS NULL OR flow = :flow)
+  AND (:parent IS NULL OR parent_id = :parent)
+  AND (:after IS NULL OR number < :after)
+ORDER BY number DESC LIMIT :limit
+
+-- run.number
+SELECT number FROM runs WHERE id = ?
+
+-- run.claimable
+SELECT id, lease_holder FROM runs
+WHERE state = 'running' AND flow IN (SELECT value FROM json_each(?)) ORDER BY number
+
+-- run.insert
+INSERT INTO runs (id, flow, version, kind, entry, state, created_at, updated_at, parent_id, parent_piece,
+                  execution, generation, input, result, error, signature, episode_id, lease_holder,
+                  lease_epoch, locks, number)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+        (SELECT coalesce(max(number), 0) + 1 FROM runs))
+
+-- run.save: guarded by the generation that the rule saw
+UPDATE runs SET version = ?, state = ?, updated_at = ?, execution = ?, generation = ?, input = ?,
+                result = ?, error = ?, signature = ?, episode_id = ?, lease_holder = ?, lease_epoch = ?,
+                locks = ?
+WHERE id = ? AND generation = ?
+
+-- run.delete
+DELETE FROM runs WHERE id = ?
+
+-- run.counters
+SELECT counters FROM runs WHERE id = ?
+
+-- run.put_counters
+UPDATE runs SET counters = ? WHERE id = ?
+
+-- tree.forget
+DELETE FROM temp.tree
+
+-- tree.collect: the descendants that a fence from above reaches
+INSERT INTO temp.tree (id, state)
+WITH RECURSIVE below (id, state) AS (
+    SELECT id, state FROM runs WHERE parent_id = ?1
+    UNION ALL
+    SELECT runs.id, runs.state FROM runs JOIN below ON runs.parent_id = below.id
+)
+SELECT id, state FROM below WHERE state IN ('running', 'idle', 'paused')
+
+-- tree.lock: those that are paused already only get the lock
+UPDATE runs SET locks = json_insert(locks, '$.parent', json(?)), updated_at = ?
+WHERE id IN (SELECT id FROM temp.tree WHERE state = 'paused')
+
+-- tree.fence
+UPDATE runs SET state = 'paused', generation = generation + 1, episode_id = id || ':' || (generation + 1),
+                locks = json_object('parent', json(?)), updated_at = ?
+WHERE id IN (SELECT id FROM temp.tree WHERE state <> 'paused')
+
+-- tree.receipts
+INSERT INTO receipts (episode_id, run_id, piece, kind, name, was, drain, at, lease, holder)
+SELECT runs.episode_id, runs.id, p.piece, p.kind, p.name, p.state,
+       CASE WHEN p.state = 'running' AND l.value IS NOT NULL THEN 'pending' ELSE 'absent' END, :now,
+       CASE WHEN p.state = 'running' AND l.value IS NOT NULL THEN runs.lease_epoch END,
+       CASE WHEN p.state = 'running' AND l.value IS NOT NULL THEN runs.lease_holder END
+FROM temp.tree AS t JOIN runs ON runs.id = t.id JOIN pieces AS p ON p.run_id = t.id
+     LEFT JOIN json_each(:living) AS l ON l.value = runs.lease_holder
+WHERE t.state <> 'paused' AND p.state IN ('queued', 'running', 'held', 'waiting')
+ORDER BY t.id, p.piece
+
+-- tree.episodes
+INSERT INTO episodes (id, run_id, generation, cause, requested_at, opened_at, drain_until, quiescent_at)
+SELECT runs.episode_id, runs.id, runs.generation, 'parent', :now, :now, :until,
+       CASE WHEN EXISTS (SELECT 1 FROM receipts
+                         WHERE receipts.episode_id = runs.episode_id AND drain = 'pending')
+            THEN NULL ELSE :now END
+FROM temp.tree AS t JOIN runs ON runs.id = t.id WHERE t.state <> 'paused'
+
+-- tree.events
+INSERT INTO events (at, run_id, execution, generation, kind, actor, data)
+SELECT :now, runs.id, runs.execution, runs.generation, 'paused', :actor, :data
+FROM temp.tree AS t JOIN runs ON runs.id = t.id WHERE t.state <> 'paused'
+
+-- tree.holders
+SELECT DISTINCT runs.lease_holder FROM temp.tree AS t JOIN runs ON runs.id = t.id
+WHERE runs.lease_holder IS NOT NULL
+
+-- tree.paused
+SELECT id FROM temp.tree WHERE state <> 'paused'
+
+-- blob.find
+SELECT id FROM blobs WHERE run_id = ? AND digest = ?
+
+-- blob.insert
+INSERT INTO blobs (run_id, digest, body) VALUES (?, ?, ?)
+
+-- blob.get
+SELECT body FROM blobs WHERE id = ? AND run_id = ?
+
+-- piece.list
+SELECT piece, kind, state, name, position, value, detail, attempt, lost, child, hold, woken
+FROM pieces WHERE run_id = ? ORDER BY piece
+
+-- piece.counts
+SELECT state, count(*) FROM pieces WHERE run_id = ? GROUP BY state
+
+-- piece.woken
+SELECT piece FROM pieces WHERE run_id = ? AND woken = 1 ORDER BY piece
+
+-- piece.seen_woken
+UPDATE pieces SET woken = 0 WHERE run_id = ? AND woken = 1
+
+-- piece.put
+INSERT INTO pieces (run_id, piece, kind, state, name, position, value, detail, attempt, lost, child, hold,
+                    woken)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_id, piece) DO UPDATE SET
+    kind = excluded.kind, state = excluded.state, name = excluded.name, position = excluded.position,
+    value = excluded.value, detail = excluded.detail, attempt = excluded.attempt, lost = excluded.lost,
+    child = excluded.child, hold = excluded.hold, woken = excluded.woken
+
+-- piece.move
+UPDATE pieces SET state = ?, position = ?, attempt = ?, lost = ?, child = ?, hold = ?, woken = ?
+WHERE run_id = ? AND piece = ?
+
+-- piece.drop
+DELETE FROM pieces WHERE run_id = ? AND piece = ?
+
+-- piece.drop_all
+DELETE FROM pieces WHERE run_id = ?
+
+-- piece.wake
+UPDATE pieces SET state = 'queued', woken = 1
+WHERE run_id = ? AND piece = ? AND state IN ('held', 'waiting')
+
+-- piece.wake_all
+UPDATE pieces SET state = 'queued', woken = 1 WHERE run_id = ? AND state = 'held'
+
+-- piece.requeue
+UPDATE pieces SET state = 'queued', lost = lost + (CASE WHEN state = 'running' THEN ? ELSE 0 END)
+WHERE run_id = ? AND state IN ('running', 'failed')
+
+-- group.list
+SELECT number, target, size, detail FROM groups WHERE run_id = ? ORDER BY number
+
+-- group.put
+INSERT OR REPLACE INTO groups (run_id, number, target, size, detail) VALUES (?, ?, ?, ?, ?)
+
+-- group.drop
+DELETE FROM groups WHERE run_id = ? AND number = ?
+
+-- group.drop_all
+DELETE FROM groups WHERE run_id = ?
+
+-- arrival.list
+SELECT number, place, source, value FROM arrivals WHERE run_id = ? ORDER BY number, place
+
+-- arrival.put
+INSERT INTO arrivals (run_id, number, place, source, value) VALUES (?, ?, ?, ?, ?)
+
+-- arrival.drop
+DELETE FROM arrivals WHERE run_id = ? AND number = ?
+
+-- arrival.drop_all
+DELETE FROM arrivals WHERE run_id = ?
+
+-- episode.open
+INSERT INTO episodes (id, run_id, generation, cause, requested_at, opened_at, drain_until, quiescent_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- episode.save
+UPDATE episodes SET drain_until = ?, quiescent_at = ?, closed_at = ?, ended_as = ? WHERE id = ?
+
+-- episode.get
+SELECT id, run_id, generation, cause, requested_at, opened_at, drain_until, quiescent_at, closed_at, ended_as
+FROM episodes WHERE id = ?
+
+-- receipt.capture: one statement, whatever the number of pieces
+INSERT INTO receipts (episode_id, run_id, piece, kind, name, was, drain, at, lease, holder)
+SELECT :episode, run_id, piece, kind, name, state,
+       CASE WHEN state = 'running' AND :lives THEN 'pending' ELSE 'absent' END, :now,
+       CASE WHEN state = 'running' AND :lives THEN :epoch END,
+       CASE WHEN state = 'running' AND :lives THEN :holder END
+FROM pieces WHERE run_id = :run AND state IN ('queued', 'running', 'held', 'waiting') ORDER BY piece
+
+-- receipt.pending
+SELECT count(*) FROM receipts WHERE episode_id = ? AND drain = 'pending'
+
+-- receipt.list
+SELECT id, episode_id, run_id, piece, kind, name, was, drain, at, lease, holder, outcome, reason, overdue_at,
+       released_at
+FROM receipts WHERE episode_id = ? ORDER BY id
+
+-- receipt.drain_counts
+SELECT drain, count(*) FROM receipts WHERE episode_id = ? GROUP BY drain
+
+-- receipt.drain
+UPDATE receipts SET drain = :drain,
+                    overdue_at = CASE WHEN :drain = 'overdue' THEN :now ELSE overdue_at END,
+                    released_at = CASE WHEN :drain = 'released' THEN :now ELSE released_at END
+WHERE episode_id = :episode AND drain IN (SELECT value FROM json_each(:only))
+  AND (:piece IS NULL OR piece = :piece)
+
+-- receipt.decide
+UPDATE receipts SET outcome = ? WHERE episode_id = ? AND outcome IS NULL
+
+-- receipt.decide_held
+UPDATE receipts SET outcome = ?
+WHERE episode_id = ? AND outcome IS NULL
+  AND EXISTS (SELECT 1 FROM pieces
+              WHERE pieces.run_id = receipts.run_id AND pieces.piece = receipts.piece AND state = 'held')
+
+-- hold.insert
+INSERT INTO holds (id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payload, expects,
+                   deadline, on_deadline)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- hold.settle
+UPDATE holds SET state = ?, answer = ?, answered_by = ?, answered_at = ? WHERE id = ? AND state = 'open'
+
+-- hold.withdraw
+UPDATE holds SET state = 'withdrawn', answered_at = ? WHERE run_id = ? AND state = 'open'
+
+-- hold.get
+SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
+       on_deadline, state, answer, answered_by, answered_at
+FROM holds WHERE id = ?
+
+-- hold.last
+SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
+       on_deadline, state, answer, answered_by, answered_at
+FROM holds WHERE run_id = ? AND execution = ? AND path = ? ORDER BY ordinal DESC LIMIT 1
+
+-- hold.open
+SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
+       on_deadline, state, answer, answered_by, answered_at
+FROM holds WHERE run_id = ? AND state = 'open' ORDER BY number
+
+-- hold.page: an inbox never shows what a failed run asks, until a retry
+SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
+       on_deadline, state, answer, answered_by, answered_at
+FROM holds
+WHERE (:run IS NULL OR run_id = :run) AND (:state IS NULL OR state = :state)
+  AND NOT (:state = 'open' AND (SELECT state FROM runs WHERE runs.id = holds.run_id) = 'failed')
+ORDER BY number LIMIT :limit OFFSET :after
+
+-- hold.due
+SELECT h.id, h.run_id, h.execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
+       on_deadline, h.state, answer, answered_by, answered_at
+FROM holds AS h JOIN runs AS r ON r.id = h.run_id
+WHERE h.state = 'open' AND deadline IS NOT NULL AND on_deadline <> '"hold"' AND deadline <= ?
+  AND r.state <> 'failed' AND r.flow IN (SELECT value FROM json_each(?))
+ORDER BY deadline
+
+-- hold.next_deadline
+SELECT min(deadline) FROM holds AS h JOIN runs AS r ON r.id = h.run_id
+WHERE h.state = 'open' AND deadline IS NOT NULL AND on_deadline <> '"hold"' AND r.state <> 'failed'
+  AND r.flow IN (SELECT value FROM json_each(?))
+
+-- request.get
+SELECT verb, digest, ack FROM requests WHERE scope = ? AND request_id = ?
+
+-- request.insert
+INSERT INTO requests (scope, request_id, verb, digest, ack) VALUES (?, ?, ?, ?, ?)
+
+-- event.insert
+INSERT INTO events (at, run_id, execution, generation, kind, actor, request_id, data)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- event.page
+SELECT seq, at, run_id, execution, generation, kind, actor, request_id, data
+FROM events WHERE seq > ? ORDER BY seq LIMIT ?
+
+-- event.page_of_run
+SELECT seq, at, run_id, execution, generation, kind, actor, request_id, data
+FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?
+
+-- event.last
+SELECT coalesce(max(seq), 0) FROM events
+
+-- worker.insert
+INSERT INTO workers (pid, host, started_at, flows) VALUES (?, ?, ?, ?)
+
+-- worker.delete
+DELETE FROM workers WHERE incarnation = ?
+
+-- worker.list
+SELECT incarnation, pid, host, started_at, flows FROM workers ORDER BY incarnation

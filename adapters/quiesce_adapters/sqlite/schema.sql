@@ -1,0 +1,179 @@
+-- What a store holds, and what can never be true in it.
+--
+-- A run is one execution record of a flow. While it is paused it has exactly one active episode, with a
+-- receipt for each piece that was held. A piece is a branch of a graph, the body of an agent, or a turn
+-- of a team; the pieces of a run are its frontier, one row each. A hold is a question, settled once.
+-- Instants are microseconds since 1970 in UTC. JSON columns are text; values are blobs, kept once per run
+-- and content, so that moving a piece never rewrites what it carries.
+
+CREATE TABLE runs (
+    id           TEXT PRIMARY KEY,
+    number       INTEGER NOT NULL UNIQUE,          -- order of creation, for pages
+    flow         TEXT NOT NULL,
+    version      TEXT NOT NULL,
+    kind         TEXT NOT NULL CHECK (kind IN ('graph', 'agent', 'team')),
+    entry        TEXT NOT NULL,
+    state        TEXT NOT NULL CHECK (state IN
+                   ('created', 'running', 'idle', 'paused', 'completed', 'failed', 'cancelled')),
+    created_at   INTEGER NOT NULL,
+    updated_at   INTEGER NOT NULL,
+    parent_id    TEXT REFERENCES runs (id),
+    parent_piece INTEGER,
+    execution    INTEGER NOT NULL CHECK (execution >= 1),
+    generation   INTEGER NOT NULL CHECK (generation >= 1),
+    input        INTEGER,
+    result       INTEGER,
+    error        TEXT,
+    signature    INTEGER,
+    episode_id   TEXT,
+    lease_holder INTEGER,                          -- at most one live lease per run, by construction
+    lease_epoch  INTEGER NOT NULL,
+    locks        TEXT NOT NULL DEFAULT '{}',       -- kind -> [reason, actor, since]
+    counters     TEXT,                             -- of the frontier: the next branch and position
+    CHECK ((state = 'paused') = (episode_id IS NOT NULL)),
+    CHECK ((state = 'paused') = (locks <> '{}'))
+) STRICT;
+CREATE INDEX runs_by_parent ON runs (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX runs_running ON runs (flow) WHERE state = 'running';
+CREATE INDEX runs_by_state ON runs (state, number);
+
+CREATE TABLE blobs (
+    id     INTEGER PRIMARY KEY,
+    run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    digest BLOB NOT NULL,
+    body   BLOB NOT NULL,
+    UNIQUE (run_id, digest)
+) STRICT;
+
+CREATE TABLE pieces (
+    run_id   TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    piece    INTEGER NOT NULL,
+    kind     TEXT NOT NULL CHECK (kind IN ('branch', 'body', 'turn')),
+    state    TEXT NOT NULL CHECK (state IN ('queued', 'running', 'held', 'waiting', 'failed')),
+    name     TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    value    INTEGER,
+    detail   TEXT,
+    attempt  INTEGER NOT NULL DEFAULT 0,
+    lost     INTEGER NOT NULL DEFAULT 0,
+    child    TEXT,
+    hold     TEXT,
+    woken    INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run_id, piece)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX pieces_by_state ON pieces (run_id, state);
+CREATE INDEX pieces_woken ON pieces (run_id) WHERE woken = 1;
+
+CREATE TABLE groups (
+    run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    target TEXT,
+    size   INTEGER NOT NULL,
+    detail TEXT,
+    PRIMARY KEY (run_id, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE arrivals (
+    run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,                       -- of the group
+    place  INTEGER NOT NULL,                       -- in the group: the order of creation
+    source TEXT NOT NULL,
+    value  INTEGER NOT NULL,
+    PRIMARY KEY (run_id, number, place)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE episodes (
+    id           TEXT PRIMARY KEY,
+    run_id       TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    generation   INTEGER NOT NULL,
+    cause        TEXT NOT NULL,
+    requested_at INTEGER NOT NULL,
+    opened_at    INTEGER NOT NULL,
+    drain_until  INTEGER NOT NULL,
+    quiescent_at INTEGER,
+    closed_at    INTEGER,
+    ended_as     TEXT CHECK (ended_as IN ('resumed', 'ended')),
+    CHECK ((closed_at IS NULL) = (ended_as IS NULL)),
+    UNIQUE (run_id, generation)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX one_active_episode ON episodes (run_id) WHERE closed_at IS NULL;
+
+CREATE TABLE receipts (
+    id          INTEGER PRIMARY KEY,
+    episode_id  TEXT NOT NULL REFERENCES episodes (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
+    run_id      TEXT NOT NULL,
+    piece       INTEGER NOT NULL,
+    kind        TEXT NOT NULL,
+    name        TEXT NOT NULL,
+    was         TEXT NOT NULL CHECK (was IN ('queued', 'running', 'held', 'waiting')),
+    drain       TEXT NOT NULL CHECK (drain IN ('pending', 'released', 'absent', 'overdue')),
+    at          INTEGER NOT NULL,
+    lease       INTEGER,
+    holder      INTEGER,
+    outcome     TEXT CHECK (outcome IN ('continued', 'skipped', 'carried', 'ended', 'dropped')),
+    reason      TEXT,
+    overdue_at  INTEGER,
+    released_at INTEGER,
+    UNIQUE (episode_id, piece)
+) STRICT;
+
+CREATE TABLE holds (
+    number      INTEGER PRIMARY KEY,
+    id          TEXT NOT NULL UNIQUE,
+    run_id      TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    execution   INTEGER NOT NULL,
+    path        TEXT NOT NULL,
+    key         TEXT,
+    ordinal     INTEGER NOT NULL,
+    piece       INTEGER NOT NULL,
+    reason      TEXT,
+    opened_at   INTEGER NOT NULL,
+    payload     TEXT NOT NULL DEFAULT 'null',
+    expects     TEXT,
+    deadline    INTEGER,
+    on_deadline TEXT NOT NULL DEFAULT '"hold"',
+    state       TEXT NOT NULL CHECK (state IN
+                  ('open', 'answered', 'rejected', 'expired', 'dropped', 'withdrawn')),
+    answer      TEXT NOT NULL DEFAULT 'null',
+    answered_by TEXT,
+    answered_at INTEGER,
+    CHECK ((state = 'open') = (answered_at IS NULL)),
+    UNIQUE (run_id, execution, path, ordinal)
+) STRICT;
+CREATE INDEX open_holds ON holds (run_id) WHERE state = 'open';
+CREATE UNIQUE INDEX one_open_hold_per_place ON holds (run_id, execution, path) WHERE state = 'open';
+CREATE INDEX deadlines ON holds (deadline)
+    WHERE state = 'open' AND deadline IS NOT NULL AND on_deadline <> '"hold"';
+
+-- Kept for ever: also after its run was pruned, a request id answers what it answered.
+CREATE TABLE requests (
+    scope      TEXT NOT NULL,                      -- the run; empty for a start
+    request_id TEXT NOT NULL,
+    verb       TEXT NOT NULL,
+    digest     TEXT NOT NULL,
+    ack        TEXT NOT NULL,
+    PRIMARY KEY (scope, request_id)
+) STRICT, WITHOUT ROWID;
+
+-- The log of what happened, and the feed that a rung process reads on.
+CREATE TABLE events (
+    seq        INTEGER PRIMARY KEY AUTOINCREMENT,
+    at         INTEGER NOT NULL,
+    run_id     TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    execution  INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    kind       TEXT NOT NULL,
+    actor      TEXT,
+    request_id TEXT,
+    data       TEXT NOT NULL DEFAULT '{}'
+) STRICT;
+CREATE INDEX events_by_run ON events (run_id, seq);
+
+-- One row per incarnation: a start of a process that drives runs. Whether it lives is the OS's word.
+CREATE TABLE workers (
+    incarnation INTEGER PRIMARY KEY AUTOINCREMENT,
+    pid         INTEGER NOT NULL,
+    host        TEXT NOT NULL,
+    started_at  INTEGER NOT NULL,
+    flows       TEXT NOT NULL DEFAULT '[]'
+) STRICT;

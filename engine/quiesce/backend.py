@@ -1,0 +1,182 @@
+"""The ports: what a suspension backend is to the runtime, and what a mechanism is to a local backend.
+
+`SuspensionBackend` is at the level of the verbs, because an implementation on a distributed engine has no
+transaction to lend. What it cannot do it declares in `Capabilities` and refuses with a clear error.
+
+`LocalBackend` (`local.py`) is the one that serves the verbs over a `Store`; how the pieces of one kind of
+run are suspended and driven is a `Mechanism`: node replay for graphs, greenlet continuations for agents,
+receipts for teams. Mechanisms are found by the entry points `quiesce.mechanisms`, by kind.
+
+Source: spec engine, 1 and 5 (ports).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from quiesce.clock import Clock
+from quiesce.rules.requests import UNSET
+from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
+from quiesce.store import Reader, RunFilter, RunRecord, Store, Transaction
+
+__all__ = ["Asked", "Capabilities", "Driver", "Host", "Mechanism", "SuspensionBackend"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend and its store can do together."""
+
+    survives_restart: bool
+    """A run that is paused, or whose process dies, can be continued by another process."""
+    resumes_mid_statement: bool
+    """A resume goes on at the statement that paused; otherwise a piece is evaluated again."""
+    pauses_from_outside: bool
+    """A run can be paused by somebody who is not its body."""
+    cross_process: bool
+    """Verbs work from any process on the same store."""
+    atomic_tree_fence: bool
+    """A run and all the runs inside it are fenced in one step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asks for a verb: its idempotency key, the actor and the reason; None where nobody said."""
+
+    request_id: str | None = None
+    actor: str | None = None
+    reason: str | None = None
+
+
+class SuspensionBackend(Protocol):
+    """The verbs. Every method may raise `StoreError` and its leaves besides what it names."""
+
+    def capabilities(self, kind: str) -> Capabilities:
+        """What can be done with runs of this kind. Raises `FlowNotFound` if none can be run."""
+        ...
+
+    async def create(self, flow: Any, run_id: str | None, asked: Asked) -> Ack:
+        """A run without an input. Raises IllegalTransition (the id is taken), RequestConflict."""
+        ...
+
+    async def start(self, flow: Any, input: Any, run_id: str | None, asked: Asked) -> Ack:
+        """A running run. Raises RunActive, IllegalTransition, InputRejected, NotSerializable."""
+        ...
+
+    async def pause(self, run_id: str, asked: Asked, drain_timeout: float) -> PauseAck:
+        """The fence. Raises RunNotFound, IllegalTransition, RequestConflict."""
+        ...
+
+    async def resume(
+        self,
+        run_id: str,
+        asked: Asked,
+        answer: Any = UNSET,
+        hold: str | None = None,
+        episode: str | None = None,
+        accept_changes: bool = False,
+    ) -> ResumeAck:
+        """Lift what keeps a run. Raises NotResumable, Fenced, StaleGeneration, FlowChanged,
+        AnswerRequired, AmbiguousAnswer and what `answer` raises."""
+        ...
+
+    async def answer(self, hold_id: str, value: Any, asked: Asked, *, rejected: bool = False) -> AnswerAck:
+        """Settle a hold. Raises UnknownHold, AlreadyAnswered, Expired, Withdrawn, AnswerRejected."""
+        ...
+
+    async def cancel(self, run_id: str, asked: Asked) -> Ack: ...
+    async def reset(self, run_id: str, asked: Asked) -> Ack: ...
+    async def retry(self, run_id: str, asked: Asked, accept_changes: bool = False) -> Ack: ...
+    async def takeover(self, run_id: str, asked: Asked) -> Ack: ...
+
+    def status(self, run_id: str) -> RunStatus: ...
+    def list(self, which: RunFilter, limit: int, after: str | None) -> Page[RunStatus]: ...
+    def holds(self, run_id: str | None, state: str | None, limit: int, after: str | None) -> Page[Hold]: ...
+    def receipts(self, episode_id: str) -> Page[Receipt]: ...
+    def events(self, run_id: str | None, after: int) -> AsyncIterator[Event]: ...
+
+    async def settled(self, run_id: str) -> RunStatus:
+        """Wait until the run is ended, idle, quiescent or only overdue. Raises the body's own error."""
+        ...
+
+    def result(self, run_id: str) -> Any:
+        """The value of a completed run, restored by the type that its flow declares."""
+        ...
+
+
+class Driver(Protocol):
+    """What runs the pieces of one run, in a task of the process that holds its lease."""
+
+    async def drive(self) -> None:
+        """Run what may run until the run has ended or the lease is lost."""
+        ...
+
+    def notify(self) -> None:
+        """The run's rows changed: look again. Called on the event loop's thread; never waits."""
+        ...
+
+
+class Host(Protocol):
+    """What a driver may ask of the local backend that hosts it."""
+
+    clock: Clock
+    store: Store
+    drain_timeout: float
+    worker: int
+    """The incarnation that holds the leases of this process."""
+
+    async def write(self, work: Callable[[Transaction], T]) -> T:
+        """One transaction; whoever it touched is told after its commit."""
+        ...
+
+    def read(self, work: Callable[[Reader], T]) -> T: ...
+    def flow(self, text: str) -> Any:
+        """The flow of a reference. Raises FlowNotFound."""
+        ...
+
+    def flow_reference(self, flow: Any) -> str:
+        """The reference of a flow, which is at hand from now on."""
+        ...
+
+    def failed(self, run_id: str, error: BaseException) -> None:
+        """Keep the error itself for whoever waits for the run in this process."""
+        ...
+
+    def listened(self) -> bool:
+        """Whether somebody follows the events of a store that does not keep visits."""
+        ...
+
+
+class Mechanism(Protocol):
+    """How one kind of run is suspended, driven and described."""
+
+    kind: str
+
+    def capabilities(self, store: Store) -> Capabilities: ...
+    def prepare(self, flow: Any) -> None:
+        """Check a flow before a run of it exists. Raises GraphError and the like."""
+        ...
+
+    def entry(self, flow: Any) -> str:
+        """The name of the first piece."""
+        ...
+
+    def check_input(self, flow: Any, value: Any) -> Any:
+        """The input as it will be given. Raises InputRejected."""
+        ...
+
+    def input_type(self, flow: Any) -> Any: ...
+    def output_type(self, flow: Any, run: RunRecord) -> Any: ...
+    def version(self, flow: Any) -> str: ...
+    def signature(self, flow: Any) -> Any:
+        """What of the flow's code its runs depend on, as JSON."""
+        ...
+
+    def changes(self, old: Any, new: Any) -> Sequence[str]:
+        """What differs between two signatures, in lines for a person; empty if nothing does."""
+        ...
+
+    def driver(self, host: Host, run: RunRecord, flow: Any) -> Driver: ...

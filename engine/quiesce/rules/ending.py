@@ -1,0 +1,221 @@
+"""What do completion, failure, cancel, reset and retry leave behind?
+
+Terminal is terminal: a late completion, timer or driver never changes it. A completion or failure that
+arrives while a graph or agent is paused is applied, and the episode closes as `ended`. A failing run
+suspends its descendants; its holds stay open but leave the inbox until a retry brings them back.
+
+Source: spec engine, 3 and 4; cases failures-durable-engines 9, 12, 35.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from quiesce.errors import Fenced, IllegalTransition
+from quiesce.rules.claims import forget_lease
+from quiesce.rules.fence import rest
+from quiesce.rules.release import go, leave_or_wait, lift_parent_locks
+from quiesce.rules.requests import Request, finish, found, replay
+from quiesce.rules.starting import enclosing_fence
+from quiesce.runs import Ack, Lock
+from quiesce.states import ENDED, RunEvent, RunState, advance
+from quiesce.store import RunRecord, Transaction
+
+__all__ = ["cancel", "complete", "fail", "reset", "retry"]
+
+
+def complete(tx: Transaction, run: RunRecord, value: Any) -> None:
+    """The run has its value: nothing of it is held, asked or driven any more.
+
+    Raises:
+        IllegalTransition: the run ended otherwise before.
+    """
+    run.state = advance(run.id, run.state, RunEvent.COMPLETE)
+    run.result = tx.put_value(run.id, value)
+    _close_episode(tx, run, "ended")
+    run.lease_holder = None
+    run.locks.clear()
+    run.updated_at = tx.now
+    tx.save_run(run, generation=run.generation)
+    tx.withdraw_holds(run.id)
+    _cancel_descendants(tx, run, "its enclosing run completed")
+    _clear_frontier(tx, run)
+    tx.log(run, "completed", None, None, {})
+    _tell_parent(tx, run)
+
+
+def fail(tx: Transaction, run: RunRecord, error: str, drain_until: datetime) -> None:
+    """The run failed: descendants are suspended, locks go, holds stay open for a retry.
+
+    Raises:
+        IllegalTransition: the run ended otherwise before.
+    """
+    run.state = advance(run.id, run.state, RunEvent.FAIL)
+    run.error = error
+    _close_episode(tx, run, "ended")
+    run.lease_holder = None
+    run.locks.clear()
+    run.updated_at = tx.now
+    tx.save_run(run, generation=run.generation)
+    tx.fence_descendants(
+        run.id, Lock("parent", f"the enclosing run {run.id} failed", None, tx.now), drain_until
+    )
+    tx.log(run, "failed", None, None, {"error": error})
+    _tell_parent(tx, run)
+
+
+def _tell_parent(tx: Transaction, run: RunRecord) -> None:
+    """The piece that waited for this run goes on with its outcome."""
+    if run.parent_id is None or run.parent_piece is None:
+        return
+    parent = tx.run(run.parent_id)
+    if parent is None or parent.state in ENDED:
+        return
+    tx.wake(parent.id, [run.parent_piece])
+    tx.log(parent, "child-ended", None, None, {"child": run.id, "state": run.state.value})
+    go(tx, parent, Request("resume", parent.id, f"end of {run.id}", run.id, remember=False))
+
+
+def cancel(tx: Transaction, request: Request, run_id: str) -> Ack:
+    """End a run and its descendants; bodies that live are unwound by their driver afterwards.
+
+    Raises:
+        IllegalTransition: the run has completed or was cancelled.
+    """
+    if (known := replay(tx, request, Ack)) is not None:
+        return known
+    run = found(tx, run_id)
+    advance(run.id, run.state, RunEvent.CANCEL, has_input=run.has_input)
+    _cancel(tx, run, request)
+    _tell_parent(tx, run)
+    return finish(tx, request, Ack(request.id, run.id, True, run.generation))
+
+
+def _cancel(tx: Transaction, run: RunRecord, request: Request) -> None:
+    seen = run.generation
+    run.state = advance(run.id, run.state, RunEvent.CANCEL, has_input=run.has_input)
+    run.generation += 1
+    _close_episode(tx, run, "ended")
+    if run.lease_holder is not None and not tx.alive(run.lease_holder):
+        run.lease_holder = None
+    run.locks.clear()
+    run.updated_at = tx.now
+    tx.save_run(run, generation=seen)
+    tx.withdraw_holds(run.id)
+    _cancel_descendants(tx, run, f"run {run.id} was cancelled", request)
+    _clear_frontier(tx, run)
+    tx.log(run, "cancelled", request.actor, request.id, {"reason": request.reason})
+
+
+def _cancel_descendants(tx: Transaction, run: RunRecord, why: str, request: Request | None = None) -> None:
+    for child in tx.children(run.id):
+        if child.state in (RunState.COMPLETED, RunState.CANCELLED):
+            continue
+        actor = request.actor if request else run.id
+        _cancel(tx, child, Request("cancel", child.id, f"end of {run.id}", actor, why, remember=False))
+
+
+def reset(tx: Transaction, request: Request, run_id: str) -> Ack:
+    """Back to `created` with the last input queued, as the next execution; a resume runs it.
+
+    Raises:
+        IllegalTransition: the run is idle.
+    """
+    if (known := replay(tx, request, Ack)) is not None:
+        return known
+    run = found(tx, run_id)
+    state = advance(run.id, run.state, RunEvent.RESET, has_input=run.has_input)
+    transitioned = run.state is not RunState.CREATED
+    if transitioned:
+        seen = run.generation
+        run.state = state
+        run.generation += 1
+        run.execution += 1
+        run.result, run.error = None, None
+        _close_episode(tx, run, "ended")
+        run.lease_holder = None
+        run.lease_epoch += 1  # whatever still drives the old execution may not write any more
+        run.locks.clear()
+        run.updated_at = tx.now
+        tx.save_run(run, generation=seen)
+        tx.withdraw_holds(run.id)
+        _cancel_descendants(tx, run, f"run {run.id} was reset", request)
+        _clear_frontier(tx, run)
+    tx.log(run, "reset", request.actor, request.id, {"reason": request.reason})
+    return finish(tx, request, Ack(request.id, run.id, transitioned, run.generation))
+
+
+def retry(
+    tx: Transaction, request: Request, run_id: str, *, accepted: tuple[str, Any] | None = None
+) -> Ack:
+    """Continue a failed run from the point that failed, or a paused one in spite of its fault.
+
+    What finished is not run again; what failed or was in flight is queued again with its input; open
+    holds are open again. `accepted` is the (version, signature) of changed code to go on with.
+
+    Raises:
+        IllegalTransition: the run neither failed nor is paused by a fault.
+        Fenced: an enclosing run is paused or failed.
+    """
+    if (known := replay(tx, request, Ack)) is not None:
+        return known
+    run = found(tx, run_id)
+    advance(run.id, run.state, RunEvent.RETRY, has_input=run.has_input)
+    if (outer := enclosing_fence(tx, run)) is not None:
+        raise Fenced(f"run {run.id!r} cannot be retried: the enclosing run {outer!r} is paused or failed")
+    if run.state is RunState.PAUSED and "fault" not in run.locks and accepted is None:
+        raise IllegalTransition(
+            run.id,
+            run.state,
+            "retry",
+            f"cannot retry run {run.id!r}: it did not fail, it is paused by "
+            f"{', '.join(sorted(run.locks))}; resume or answer it",
+        )
+    seen = run.generation
+    if accepted is not None:
+        run.version = accepted[0]
+        run.signature = tx.put_value(run.id, accepted[1])
+    if run.state is RunState.FAILED:
+        run.state = advance(run.id, run.state, RunEvent.RETRY)
+        run.generation += 1
+        run.error = None
+        run.lease_holder = None
+        run.lease_epoch += 1
+        run.updated_at = tx.now
+        tx.save_run(run, generation=seen)
+        tx.requeue(run.id, lost=False)
+        tx.log(run, "retried", request.actor, request.id, {"reason": request.reason})
+        lift_parent_locks(tx, run, request)
+        rest(tx, run)
+        return finish(tx, request, Ack(request.id, run.id, True, run.generation))
+    run.locks.pop("fault", None)
+    run.updated_at = tx.now
+    tx.save_run(run, generation=seen)
+    if run.lease_holder is not None and not tx.alive(run.lease_holder):
+        forget_lease(tx, run)
+    for row in tx.pieces(run.id):
+        if row.lost:
+            row.lost = 0
+            tx.move_pieces(run.id, [row])
+    tx.log(run, "retried", request.actor, request.id, {"reason": request.reason, "accepted": accepted is not None})
+    moved = run.locks.keys() <= {"holds", "child"} and leave_or_wait(tx, run, request)
+    return finish(tx, request, Ack(request.id, run.id, moved, found(tx, run.id).generation))
+
+
+def _close_episode(tx: Transaction, run: RunRecord, ended_as: str) -> None:
+    if run.episode_id is None:
+        return
+    episode = tx.episode(run.episode_id)
+    if episode is not None:
+        tx.decide(run.episode_id, "ended")
+        tx.drain(run.episode_id, "released", only=("pending", "overdue"))
+        episode.closed_at, episode.ended_as = tx.now, ended_as
+        tx.save_episode(episode)
+    run.episode_id = None
+
+
+def _clear_frontier(tx: Transaction, run: RunRecord) -> None:
+    tx.drop_pieces(run.id, None)
+    tx.drop_groups(run.id, None)
+    tx.put_counters(run.id, None)

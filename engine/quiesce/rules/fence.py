@@ -1,0 +1,184 @@
+"""What does a pause capture, and when is a fenced run quiescent?
+
+The fence is one transaction: the run is paused under a lock, its generation rises, an episode opens, and
+every piece that is queued, running or held gets a receipt; every descendant likewise, under the lock
+`parent`. After its commit nothing new of the run starts. What still runs then drains: its receipt moves
+from `pending` to `released` when it yields, or to `overdue` at the bound, and may be released later.
+The fence is never undone by how the drain goes.
+
+Source: spec engine, 3 and 4 (pause); seed "durable handoff" (durable fence first, bounded teardown second).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from quiesce.rules.requests import Request, finish, found, replay
+from quiesce.runs import Lock, PauseAck
+from quiesce.states import RunEvent, RunState, advance
+from quiesce.store import EpisodeRecord, RunRecord, Transaction
+
+__all__ = ["fence", "mark_overdue", "pause", "release_piece", "rest"]
+
+
+def pause(tx: Transaction, request: Request, run_id: str, drain_until: datetime) -> PauseAck:
+    """Fence a run and its descendants under the lock `operator`; of a paused run, add that lock.
+
+    Raises:
+        IllegalTransition: the run is not running or paused.
+    """
+    if (known := replay(tx, request, PauseAck)) is not None:
+        return known
+    run = found(tx, run_id)
+    advance(run.id, run.state, RunEvent.PAUSE, has_input=run.has_input)
+    lock = Lock("operator", request.reason, request.actor, tx.now)
+    if run.state is RunState.PAUSED:
+        locked = "operator" not in run.locks
+        if locked:
+            run.locks["operator"] = lock
+            run.updated_at = tx.now
+            tx.save_run(run, generation=run.generation)
+            # A hold alone stops only its piece, so children of a run paused by holds may still run.
+            tx.fence_descendants(run.id, _parent_lock(run, lock), drain_until)
+        counts = tx.drain_counts(run.episode_id) if run.episode_id else {}
+        tx.log(run, "pause-requested", request.actor, request.id, {"reason": request.reason, "locked": locked})
+        return finish(
+            tx,
+            request,
+            PauseAck(
+                request.id,
+                run.id,
+                False,
+                run.generation,
+                episode_id=run.episode_id,
+                locked=locked,
+                captured=sum(counts.values()),
+                draining=counts.get("pending", 0),
+                overdue=counts.get("overdue", 0),
+            ),
+        )
+    captured, draining = fence(tx, run, lock, drain_until=drain_until, cause="operator", request=request)
+    return finish(
+        tx,
+        request,
+        PauseAck(
+            request.id,
+            run.id,
+            True,
+            run.generation,
+            episode_id=run.episode_id,
+            locked=True,
+            captured=captured,
+            draining=draining,
+        ),
+    )
+
+
+def fence(
+    tx: Transaction,
+    run: RunRecord,
+    lock: Lock,
+    *,
+    drain_until: datetime,
+    cause: str,
+    tree: bool = True,
+    request: Request | None = None,
+) -> tuple[int, int]:
+    """Commit the fence of a running run; returns how many pieces it captured and how many still run.
+
+    `tree` is off where the run only waits: its children are held by their own locks then, and an answer
+    to one of them must not find it locked from above.
+    """
+    seen = run.generation
+    run.state = advance(run.id, run.state, RunEvent.PAUSE, has_input=run.has_input)
+    run.generation += 1
+    run.locks[lock.kind] = lock
+    run.episode_id = f"{run.id}:{run.generation}"
+    run.updated_at = tx.now
+    tx.save_run(run, generation=seen)
+    captured, draining = tx.capture(run, run.episode_id)
+    tx.open_episode(
+        EpisodeRecord(
+            id=run.episode_id,
+            run_id=run.id,
+            generation=run.generation,
+            cause=cause,
+            requested_at=tx.now,
+            opened_at=tx.now,
+            drain_until=drain_until,
+            quiescent_at=None if draining else tx.now,
+        )
+    )
+    if tree:
+        tx.fence_descendants(run.id, _parent_lock(run, lock), drain_until)
+    tx.log(
+        run,
+        "paused",
+        request.actor if request else lock.actor,
+        request.id if request else None,
+        {"lock": lock.kind, "reason": lock.reason, "captured": captured, "draining": draining},
+    )
+    return captured, draining
+
+
+def rest(tx: Transaction, run: RunRecord) -> None:
+    """Fence a running run in which nothing can run: all of its pieces ask, or wait for children that do.
+
+    Climbs to the enclosing runs, which may have waited for just this one. Changes nothing where
+    something is queued or in flight.
+    """
+    if run.state is RunState.RUNNING:
+        counts = tx.piece_counts(run.id)
+        if counts.get("queued") or counts.get("running"):
+            return
+        held, waiting = counts.get("held", 0), counts.get("waiting", 0)
+        if not held and not waiting:
+            return
+        children = [child for child in tx.children(run.id) if child.state is not RunState.COMPLETED]
+        if any(child.state is not RunState.PAUSED for child in children):
+            return
+        asks = held or any("holds" in child.locks for child in children)
+        reason = next((child.locks["holds"].reason for child in children if "holds" in child.locks), None)
+        kind = "holds" if asks else "child"
+        if kind == "child":
+            reason = f"waits for {', '.join(child.id for child in children)}, paused by an operator"
+        fence(tx, run, Lock(kind, reason, None, tx.now), drain_until=tx.now, cause=kind, tree=False)
+    if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
+        rest(tx, parent)
+
+
+def release_piece(tx: Transaction, run: RunRecord, piece: int) -> None:
+    """A piece of a paused run has yielded; the last one makes the episode quiescent."""
+    if run.episode_id is None:
+        return
+    if tx.drain(run.episode_id, "released", piece=piece, only=("pending", "overdue")):
+        settle_drain(tx, run)
+
+
+def settle_drain(tx: Transaction, run: RunRecord) -> None:
+    """Record that nothing of a paused run runs any more, once that is so."""
+    if run.episode_id is None:
+        return
+    counts = tx.drain_counts(run.episode_id)
+    if counts.get("pending") or counts.get("overdue"):
+        return
+    episode = tx.episode(run.episode_id)
+    if episode is not None and episode.quiescent_at is None:
+        episode.quiescent_at = tx.now
+        tx.save_episode(episode)
+        tx.log(run, "quiescent", None, None, {})
+
+
+def mark_overdue(tx: Transaction, episode_id: str) -> int:
+    """At the bound of the drain: what still runs is overdue. Returns how many pieces are."""
+    episode = tx.episode(episode_id)
+    if episode is None or episode.closed_at is not None or tx.now < episode.drain_until:
+        return 0
+    count = tx.drain(episode_id, "overdue", only=("pending",))
+    if count and (run := tx.run(episode.run_id)) is not None:
+        tx.log(run, "overdue", None, None, {"pieces": count})
+    return count
+
+
+def _parent_lock(run: RunRecord, lock: Lock) -> Lock:
+    return Lock("parent", f"the enclosing run {run.id} is paused", lock.actor, lock.since)

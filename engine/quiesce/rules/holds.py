@@ -1,0 +1,164 @@
+"""What is asked, is it the same question as before, and who may answer it?
+
+A hold is identified by run, execution, place and ordinal. A piece that is evaluated again unanswered and
+asks the same (equal type and payload) keeps its hold; a different question withdraws the old one; after
+an answer a new question is the next ordinal. A hold is settled once. Source: spec engine, 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from quiesce import codec
+from quiesce.errors import AlreadyAnswered, Expired, IllegalTransition, QuiesceError, UnknownHold, Withdrawn
+from quiesce.rules.requests import found
+from quiesce.runs import Hold
+from quiesce.states import ENDED, RunState
+from quiesce.store import HoldRecord, Reader, RunRecord, Transaction
+
+__all__ = ["Question", "ask", "check_answer", "judge", "listed", "public", "tree_holds"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a piece asks, before it has an id. `payload` and `expects` are JSON values."""
+
+    path: str
+    piece: int
+    reason: str | None = None
+    key: str | None = None
+    payload: Any = None
+    expects: dict[str, Any] | None = None
+    deadline: datetime | None = None
+    on_deadline: Any = "hold"
+
+
+def ask(tx: Transaction, run: RunRecord, question: Question, new_id: str) -> HoldRecord:
+    """The open hold for this question: the one that asks it already, or a new one."""
+    place = question.path if question.key is None else f"{question.path}/{question.key}"
+    last = tx.last_hold(run.id, run.execution, place)
+    if last is not None and last.state == "open":
+        if last.expects == question.expects and last.payload == question.payload:
+            return last
+        last.state, last.answered_at = "withdrawn", tx.now
+        tx.settle_hold(last)
+        tx.log(run, "withdrawn", None, None, {"hold": last.id, "because": "the place asks something else now"})
+    hold = HoldRecord(
+        id=new_id,
+        run_id=run.id,
+        execution=run.execution,
+        path=place,
+        key=question.key,
+        ordinal=last.ordinal + 1 if last is not None else 1,
+        piece=question.piece,
+        reason=question.reason,
+        opened_at=tx.now,
+        payload=question.payload,
+        expects=question.expects,
+        deadline=question.deadline,
+        on_deadline=question.on_deadline,
+    )
+    tx.insert_hold(hold)
+    tx.log(run, "asked", None, None, {"hold": hold.id, "path": place, "reason": question.reason})
+    return hold
+
+
+def judge(tx: Reader, hold_id: str) -> tuple[HoldRecord, RunRecord]:
+    """The open hold of this id and its run.
+
+    Raises:
+        UnknownHold: there is none; lists the open ones.
+        AlreadyAnswered, Expired, Withdrawn: it is settled.
+        IllegalTransition: its run failed; retry first.
+    """
+    hold = tx.hold(hold_id)
+    if hold is None:
+        open_ids = [item.id for item in tx.holds(None, "open", 20, 0)]
+        shown = ", ".join(open_ids) or "none"
+        raise UnknownHold(f"there is no hold {hold_id!r}; open are: {shown}", open_holds=open_ids)
+    run = found(tx, hold.run_id)
+    if hold.state != "open":
+        raise settled_error(hold)
+    if run.state is RunState.FAILED:
+        raise IllegalTransition(
+            run.id,
+            run.state,
+            "answer",
+            f"hold {hold.id!r} cannot be answered: run {run.id!r} has failed; retry it first",
+        )
+    return hold, run
+
+
+def settled_error(hold: HoldRecord) -> QuiesceError:
+    """Why a hold that is not open takes no answer."""
+    when = hold.answered_at.isoformat(timespec="seconds") if hold.answered_at else "?"
+    by = hold.answered_by or "?"
+    if hold.state in ("answered", "rejected"):
+        return AlreadyAnswered(
+            f"hold {hold.id!r} was {hold.state} by {by} at {when} with {hold.answer!r}; nothing was changed",
+            by=by,
+            at=when,
+            value=hold.answer,
+        )
+    if hold.state == "expired":
+        return Expired(f"hold {hold.id!r} expired at {when}, so it takes no answer any more")
+    return Withdrawn(f"hold {hold.id!r} was {hold.state} at {when}: nobody asks it any more")
+
+
+def check_answer(hold: HoldRecord, value: Any) -> None:
+    """Refuse an answer that does not fit what the hold declared.
+
+    Raises:
+        AnswerRejected: with the validator's message; nothing was changed.
+    """
+    if hold.expects is not None:
+        codec.check_schema(value, hold.expects)
+
+
+def tree_holds(tx: Reader, run: RunRecord, prefix: str = "") -> list[tuple[HoldRecord, str]]:
+    """Every open hold of a run and of the runs inside it, with the path that leads to each."""
+    if run.state in ENDED:
+        return []
+    found_holds = [(hold, prefix + hold.path) for hold in tx.open_holds(run.id)]
+    for child in tx.children(run.id):
+        if child.state not in ENDED:
+            inner = f"{prefix}{child.entry if child.parent_piece is None else _piece_name(tx, run, child)}/"
+            found_holds += tree_holds(tx, child, inner)
+    return found_holds
+
+
+def _piece_name(tx: Reader, run: RunRecord, child: RunRecord) -> str:
+    return next(
+        (f"{row.name}#{row.piece}" if row.piece != 1 else row.name)
+        for row in tx.pieces(run.id)
+        if row.piece == child.parent_piece
+    )
+
+
+def public(hold: HoldRecord, now: datetime, path: str | None = None) -> Hold:
+    """The value that a reader gets."""
+    return Hold(
+        id=hold.id,
+        run_id=hold.run_id,
+        path=path or hold.path,
+        key=hold.key,
+        reason=hold.reason,
+        payload=hold.payload,
+        expects=hold.expects,
+        opened_at=hold.opened_at,
+        deadline=hold.deadline,
+        late=hold.state == "open" and hold.deadline is not None and hold.deadline < now,
+        state=hold.state,  # type: ignore[arg-type]  # the schema's check holds it
+        answer=hold.answer,
+        answered_by=hold.answered_by,
+        answered_at=hold.answered_at,
+    )
+
+
+def listed(tx: Reader, run: RunRecord) -> tuple[Hold, ...]:
+    """The open holds that a reader of this run sees, inner ones included."""
+    if run.state in ENDED:
+        return ()
+    return tuple(replace(public(hold, tx.now), path=path) for hold, path in tree_holds(tx, run))

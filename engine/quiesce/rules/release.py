@@ -1,0 +1,322 @@
+"""What does an answer or a resume let go on, and what does it carry?
+
+An answer settles one hold, once. If nothing else keeps the run and something can go on now, it is also
+the resume. A resume lifts locks and consumes the episode. A piece whose question is still open is
+*carried*: same hold, not evaluated again. Everything else of the episode is *continued*.
+
+Deadlines are answers by the actor `deadline`, by the same rules.
+
+Source: spec engine, 4 (answer, resume, hold identity); cases failures-agent-frameworks 15, 16, 29.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quiesce.errors import (
+    AmbiguousAnswer,
+    AnswerRequired,
+    Expired,
+    Fenced,
+    NotResumable,
+    QuiesceError,
+    StaleGeneration,
+    UnknownHold,
+)
+from quiesce.rules.claims import forget_lease
+from quiesce.rules.holds import check_answer, judge, tree_holds
+from quiesce.rules.requests import UNSET, Request, finish, found, replay
+from quiesce.rules.starting import enclosing_fence, first_piece
+from quiesce.runs import AnswerAck, Lock, ResumeAck
+from quiesce.states import RunEvent, RunState, advance
+from quiesce.store import HoldRecord, Reader, RunRecord, Transaction
+
+__all__ = ["answer", "expire", "go", "leave_or_wait", "lift_parent_locks", "resume"]
+
+WAITING_LOCKS = frozenset({"holds", "child"})
+"""Locks that an answer lifts by itself; every other one needs a verb."""
+
+
+def answer(
+    tx: Transaction, request: Request, hold_id: str, value: Any, *, verdict: str = "answered"
+) -> AnswerAck | QuiesceError:
+    """Settle an open hold as `answered` or `rejected`, and let go on what waited for it.
+
+    An answer that comes after the deadline of a hold that must not stay open settles the hold as the
+    deadline says; the refusal is returned, not raised, so that this is kept.
+
+    Raises:
+        UnknownHold, AlreadyAnswered, Expired, Withdrawn, AnswerRejected, IllegalTransition
+    """
+    if (known := replay(tx, request, AnswerAck)) is not None:
+        return known
+    hold, run = judge(tx, hold_id)
+    if hold.on_deadline != "hold" and hold.deadline is not None and hold.deadline <= tx.now:
+        expire(tx, hold, run)
+        return Expired(
+            f"hold {hold.id!r} expired at {hold.deadline.isoformat(timespec='seconds')}, before this answer"
+        )
+    if verdict == "answered":
+        check_answer(hold, value)
+    resumed = _settle(tx, request, hold, run, value, verdict)
+    run = found(tx, run.id)
+    return finish(
+        tx,
+        request,
+        AnswerAck(
+            request.id, run.id, resumed, run.generation, hold_id=hold.id, state=verdict, resumed=resumed
+        ),
+    )
+
+
+def _settle(
+    tx: Transaction, request: Request, hold: HoldRecord, run: RunRecord, value: Any, verdict: str
+) -> bool:
+    hold.state, hold.answer = verdict, value
+    hold.answered_by, hold.answered_at = request.actor, tx.now
+    tx.settle_hold(hold)
+    tx.log(run, verdict, request.actor, request.id, {"hold": hold.id, "path": hold.path, "value": value})
+    tx.wake(run.id, [hold.piece])
+    _forget_holds_lock(tx, run)
+    return go(tx, run, request)
+
+
+def expire(tx: Transaction, hold: HoldRecord, run: RunRecord) -> bool:
+    """Do what a hold says should happen at its deadline; returns whether its run goes on."""
+    if hold.state != "open" or hold.on_deadline == "hold" or run.state is RunState.FAILED:
+        return False
+    request = Request("answer", run.id, f"deadline of {hold.id}", "deadline", remember=False)
+    if hold.on_deadline == "fail":
+        return _settle(tx, request, hold, run, None, "expired")
+    return _settle(tx, request, hold, run, hold.on_deadline[1], "answered")
+
+
+def resume(
+    tx: Transaction,
+    request: Request,
+    run_id: str,
+    *,
+    answer: Any = UNSET,
+    hold: str | None = None,
+    episode: str | None = None,
+    fault: str | None = None,
+) -> ResumeAck:
+    """Lift what keeps a run, settle a hold if an answer is given, and let go on what can.
+
+    Args:
+        fault: what is still wrong with a run under the lock `fault`, as the caller just checked.
+
+    Raises:
+        NotResumable, Fenced, StaleGeneration, AnswerRequired, AmbiguousAnswer, UnknownHold and what
+        `judge` and `check_answer` raise.
+    """
+    if (known := replay(tx, request, ResumeAck)) is not None:
+        return known
+    run = found(tx, run_id)
+    if hold is not None:
+        named, owner = judge(tx, hold)
+        _inside(tx, named, owner, run)
+    if episode is not None and run.episode_id != episode:
+        raise StaleGeneration(
+            f"run {run.id!r} has moved on: episode {episode!r} is over, "
+            f"now it is {run.state} (generation {run.generation}); look at it again before you resume it",
+            expected=episode,
+            actual=run.episode_id,
+        )
+    state = advance(run.id, run.state, RunEvent.RESUME, has_input=run.has_input)
+    if run.state is not RunState.PAUSED:
+        if answer is not UNSET:
+            _sole_hold(tx, run, hold)  # names what is open, or that nothing is
+        ack = _restart(tx, request, run, state)
+    else:
+        ack = _resume_paused(tx, request, run, answer, hold, fault)
+    return finish(tx, request, ack)
+
+
+def _restart(tx: Transaction, request: Request, run: RunRecord, state: RunState) -> ResumeAck:
+    """Resume what is not paused: a reset run, or a running one whose holder is gone."""
+    if (outer := enclosing_fence(tx, run)) is not None:
+        raise Fenced(f"run {run.id!r} cannot go: the enclosing run {outer!r} is paused; resume that first")
+    seen = run.generation
+    if run.state is RunState.CREATED:
+        run.state, run.generation, run.updated_at = state, run.generation + 1, tx.now
+        tx.save_run(run, generation=seen)
+        tx.put_pieces(run.id, [first_piece(run)])
+        tx.log(run, "started", request.actor, request.id, {"reason": request.reason})
+        return ResumeAck(request.id, run.id, True, run.generation)
+    if run.lease_holder is not None and tx.alive(run.lease_holder):
+        raise NotResumable(
+            run.id,
+            run.state,
+            "resume",
+            f"cannot resume run {run.id!r}: it is running, driven by worker {run.lease_holder}, which lives; "
+            "pause it first, or take it over if that worker hangs (flowctl takeover)",
+        )
+    forget_lease(tx, run)
+    tx.log(run, "resumed", request.actor, request.id, {"take_over": True})
+    return ResumeAck(request.id, run.id, False, run.generation)
+
+
+def _resume_paused(
+    tx: Transaction, request: Request, run: RunRecord, answer: Any, hold: str | None, fault: str | None
+) -> ResumeAck:
+    if "parent" in run.locks:
+        raise Fenced(
+            f"run {run.id!r} cannot be resumed by itself: {run.locks['parent'].reason}; resume that run"
+        )
+    episode_id, seen = run.episode_id, run.generation
+    if "fault" in run.locks:
+        if fault is not None:
+            tx.log(run, "resume-requested", request.actor, request.id, {"fault": fault})
+            return ResumeAck(request.id, run.id, False, run.generation, episode_id=episode_id)
+        del run.locks["fault"]
+    lifted = run.locks.pop("operator", None) is not None
+    run.updated_at = tx.now
+    tx.save_run(run, generation=seen)
+    if answer is not UNSET:
+        target, owner = _sole_hold(tx, run, hold)
+        check_answer(target, answer)
+        _settle(tx, request, target, owner, answer, "answered")
+        run = found(tx, run.id)
+    elif not lifted:
+        _let_go(tx, request, run)
+        run = found(tx, run.id)
+    if run.state is RunState.PAUSED and run.locks.keys() <= WAITING_LOCKS:
+        lift_parent_locks(tx, run, request)
+        leave_or_wait(tx, run, request)
+        if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
+            go(tx, parent, request)
+    run = found(tx, run.id)
+    moved = run.generation != seen
+    if not moved:
+        tx.log(run, "resume-requested", request.actor, request.id, {"locks": sorted(run.locks)})
+        return ResumeAck(request.id, run.id, False, run.generation, episode_id=episode_id)
+    receipts = tx.receipts(episode_id) if episode_id else []
+    counts = {"continued": 0, "carried": 0, "skipped": 0}
+    for receipt in receipts:
+        if receipt.outcome in counts:
+            counts[receipt.outcome] += 1
+    return ResumeAck(request.id, run.id, True, run.generation, episode_id=episode_id, **counts)
+
+
+def _inside(tx: Reader, hold: HoldRecord, owner: RunRecord, run: RunRecord) -> None:
+    inner: RunRecord | None = owner
+    while inner is not None:
+        if inner.id == run.id:
+            return
+        inner = tx.run(inner.parent_id) if inner.parent_id else None
+    raise UnknownHold(f"hold {hold.id!r} belongs to run {owner.id!r}, not to {run.id!r}")
+
+
+def _sole_hold(tx: Reader, run: RunRecord, hold: str | None) -> tuple[HoldRecord, RunRecord]:
+    """The hold that an answer without a name is for: the only open one, at any depth."""
+    if hold is not None:
+        return judge(tx, hold)
+    open_holds = [item for item, _ in tree_holds(tx, run)]
+    ids = [item.id for item in open_holds]
+    if not ids:
+        raise UnknownHold(f"run {run.id!r} asks nothing, so there is nothing to answer; it is {run.state}")
+    if len(ids) > 1:
+        raise AmbiguousAnswer(
+            f"run {run.id!r} has {len(ids)} open holds, so an answer must name one: {', '.join(ids)}",
+            open_holds=ids,
+        )
+    return judge(tx, ids[0])
+
+
+def _let_go(tx: Transaction, request: Request, run: RunRecord) -> None:
+    """A resume without an answer: holds that declared no type are let go, typed ones are carried."""
+    asked = tree_holds(tx, run)
+    untyped = [hold for hold, _ in asked if hold.expects is None]
+    if asked and not untyped:
+        ids = [hold.id for hold, _ in asked]
+        raise AnswerRequired(
+            f"run {run.id!r} waits for {len(ids)} answer(s) that a resume cannot make up; "
+            f"answer {', '.join(ids)}",
+            open_holds=ids,
+        )
+    for hold in untyped:
+        owner = found(tx, hold.run_id)
+        if owner.kind == "agent":  # a graph is evaluated again and may ask the same; a body goes on
+            hold.state, hold.answered_by, hold.answered_at = "dropped", request.actor, tx.now
+            tx.settle_hold(hold)
+            tx.log(owner, "dropped", request.actor, request.id, {"hold": hold.id})
+        tx.wake(owner.id, [hold.piece])
+    for owner_id in dict.fromkeys(hold.run_id for hold in untyped):
+        if owner_id != run.id:
+            go(tx, found(tx, owner_id), request)
+
+
+def go(tx: Transaction, run: RunRecord, request: Request) -> bool:
+    """Leave `paused` if nothing keeps the run; enclosing runs that only waited for it follow.
+
+    Returns whether this run went on.
+    """
+    _forget_holds_lock(tx, run)
+    moved = _leave(tx, run, request)
+    if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
+        go(tx, parent, request)
+    return moved
+
+
+def _forget_holds_lock(tx: Transaction, run: RunRecord) -> None:
+    """The lock `holds` goes when no hold is open, also while another lock is on."""
+    if "holds" in run.locks and len(run.locks) > 1 and not tree_holds(tx, run):
+        del run.locks["holds"]
+        tx.save_run(run, generation=run.generation)
+
+
+def _leave(tx: Transaction, run: RunRecord, request: Request) -> bool:
+    if run.state is not RunState.PAUSED or not run.locks.keys() <= WAITING_LOCKS or not _can_run(tx, run):
+        return False
+    seen, episode_id = run.generation, run.episode_id
+    run.state = advance(run.id, run.state, RunEvent.RESUME)
+    run.generation += 1
+    run.locks.clear()
+    run.episode_id = None
+    run.updated_at = tx.now
+    tx.save_run(run, generation=seen)
+    counts = {}
+    if episode_id is not None and (episode := tx.episode(episode_id)) is not None:
+        counts["carried"] = tx.decide(episode_id, "carried", held=True)
+        counts["continued"] = tx.decide(episode_id, "continued")
+        episode.closed_at, episode.ended_as = tx.now, "resumed"
+        tx.save_episode(episode)
+    tx.log(run, "resumed", request.actor, request.id, {"reason": request.reason, **counts})
+    lift_parent_locks(tx, run, request)
+    return True
+
+
+def _can_run(tx: Reader, run: RunRecord) -> bool:
+    counts = tx.piece_counts(run.id)
+    if counts.get("queued") or counts.get("running"):
+        return True
+    if not counts.get("waiting"):
+        return not counts.get("held")
+    return any(child.state is RunState.RUNNING for child in tx.children(run.id))
+
+
+def lift_parent_locks(tx: Transaction, run: RunRecord, request: Request) -> None:
+    """An enclosing run is let go: so are the runs inside it that no lock of their own keeps."""
+    for child in tx.children(run.id):
+        if child.locks.pop("parent", None) is None:
+            continue
+        child.updated_at = tx.now
+        tx.save_run(child, generation=child.generation)
+        if child.locks.keys() <= WAITING_LOCKS:
+            lift_parent_locks(tx, child, request)
+            leave_or_wait(tx, child, request)
+
+
+def leave_or_wait(tx: Transaction, run: RunRecord, request: Request) -> bool:
+    """Let a run go on; if it cannot, say by its locks what it waits for now."""
+    if _leave(tx, run, request):
+        return True
+    if run.state is RunState.PAUSED and run.locks.keys() <= WAITING_LOCKS:
+        asked = tree_holds(tx, run)
+        kind = "holds" if asked else "child"
+        if kind not in run.locks:
+            reason = asked[0][0].reason if asked else "waits for a run inside it that is paused"
+            run.locks[kind] = Lock(kind, reason, None, tx.now)
+            tx.save_run(run, generation=run.generation)
+    return False

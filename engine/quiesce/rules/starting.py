@@ -1,0 +1,113 @@
+"""How does a run come to be: create, start, and the child of a piece.
+
+`start` commits `running` at once, whether anybody drives it yet or not, so that a queued run can be
+paused. Source: spec engine, 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from quiesce.errors import Fenced
+from quiesce.rules.requests import Request, finish, replay
+from quiesce.runs import Ack
+from quiesce.states import RunEvent, RunState, advance
+from quiesce.store import PieceRow, Reader, RunRecord, Transaction
+
+__all__ = ["Definition", "create", "enclosing_fence", "first_piece", "start"]
+
+PIECE_KINDS = {"graph": "branch", "agent": "body", "team": "turn"}
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What the store keeps of a flow: where it is found, and what it looked like at the start."""
+
+    flow: str
+    version: str
+    kind: str
+    entry: str
+    signature: Any
+
+
+def first_piece(run: RunRecord) -> PieceRow:
+    """Where a run of any kind begins."""
+    return PieceRow(
+        piece=1, kind=PIECE_KINDS[run.kind], state="queued", name=run.entry, position=1, value=run.input
+    )
+
+
+def enclosing_fence(tx: Reader, run: RunRecord) -> str | None:
+    """The id of the enclosing run whose pause or failure keeps this one from going, or None."""
+    parent_id = run.parent_id
+    while parent_id is not None:
+        parent = tx.run(parent_id)
+        if parent is None:
+            return None
+        if parent.state is RunState.FAILED or not parent.locks.keys() <= {"holds", "child"}:
+            return parent.id
+        parent_id = parent.parent_id
+    return None
+
+
+def create(tx: Transaction, request: Request, run_id: str, what: Definition) -> Ack:
+    """Make a run without an input. Asked for an id that a run of the same request has: its ack."""
+    if (known := replay(tx, request, Ack)) is not None:
+        return known
+    run = _insert(tx, run_id, what)
+    tx.log(run, "created", request.actor, request.id, {"reason": request.reason})
+    return finish(tx, request, Ack(request.id, run.id, True, run.generation))
+
+
+def start(
+    tx: Transaction,
+    request: Request,
+    run_id: str,
+    what: Definition,
+    value: Any,
+    *,
+    parent: tuple[str, int] | None = None,
+) -> Ack:
+    """Commit a running run with its input and its first piece; of a created run, make it running.
+
+    Raises:
+        RunActive, IllegalTransition: a run of this id is under way or ended.
+        Fenced: an enclosing run is paused or failed.
+    """
+    if (known := replay(tx, request, Ack)) is not None:
+        return known
+    run = tx.run(run_id)
+    if run is None:
+        run = _insert(tx, run_id, what, parent)
+    state = advance(run.id, run.state, RunEvent.START, has_input=run.has_input)
+    if (outer := enclosing_fence(tx, run)) is not None:
+        raise Fenced(f"run {run.id!r} cannot start: the enclosing run {outer!r} is paused; resume that first")
+    run.state, run.updated_at = state, tx.now
+    run.input = tx.put_value(run.id, value)
+    tx.save_run(run, generation=run.generation)
+    tx.put_pieces(run.id, [first_piece(run)])
+    tx.log(run, "started", request.actor, request.id, {"reason": request.reason})
+    return finish(tx, request, Ack(request.id, run.id, True, run.generation))
+
+
+def _insert(
+    tx: Transaction, run_id: str, what: Definition, parent: tuple[str, int] | None = None
+) -> RunRecord:
+    run = RunRecord(
+        id=run_id,
+        flow=what.flow,
+        version=what.version,
+        kind=what.kind,
+        entry=what.entry,
+        state=RunState.CREATED,
+        created_at=tx.now,
+        updated_at=tx.now,
+        parent_id=parent[0] if parent else None,
+        parent_piece=parent[1] if parent else None,
+    )
+    tx.insert_run(run)
+    if what.signature is not None:
+        run.signature = tx.put_value(run_id, what.signature)
+        tx.save_run(run, generation=run.generation)
+    return run

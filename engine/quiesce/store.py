@@ -1,0 +1,431 @@
+"""The store port: what the rules need from a place that keeps runs.
+
+The rules (`quiesce.rules`) are plain functions over one `Transaction`; a store lends it, and everything
+done with it commits together or not at all. Methods are at the level of facts ("capture the pieces of
+this run"), so that each is one set-based statement in SQL and one loop in memory; none decides anything.
+
+Two differences are declared, not discovered: `durable` (rows outlive the process, so values must
+round-trip and the frontier is kept in rows) and `shared` (other processes use it at the same time).
+
+All instants are aware datetimes in UTC. One `now` per transaction.
+
+Source: spec engine, 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from quiesce.runs import Lock
+from quiesce.states import RunState
+
+__all__ = [
+    "ArrivalRow",
+    "EpisodeRecord",
+    "GroupRow",
+    "HoldRecord",
+    "PieceRow",
+    "Pieces",
+    "Reader",
+    "ReceiptRecord",
+    "RequestRecord",
+    "RunFilter",
+    "RunRecord",
+    "Store",
+    "Transaction",
+    "WorkerRecord",
+]
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """One row of `runs`, with its locks. Values (input, result, signature) are references."""
+
+    id: str
+    flow: str
+    version: str
+    kind: str
+    entry: str
+    state: RunState
+    created_at: datetime
+    updated_at: datetime
+    parent_id: str | None = None
+    parent_piece: int | None = None
+    execution: int = 1
+    generation: int = 1
+    input: int | None = None
+    result: int | None = None
+    error: str | None = None
+    signature: int | None = None
+    episode_id: str | None = None
+    lease_holder: int | None = None
+    lease_epoch: int = 0
+    locks: dict[str, Lock] = field(default_factory=dict)
+
+    @property
+    def has_input(self) -> bool:
+        return self.input is not None
+
+
+@dataclass(slots=True)
+class EpisodeRecord:
+    """One row of `episodes`. `drain_until` is when a piece that still runs becomes overdue."""
+
+    id: str
+    run_id: str
+    generation: int
+    cause: str
+    requested_at: datetime
+    opened_at: datetime
+    drain_until: datetime
+    quiescent_at: datetime | None = None
+    closed_at: datetime | None = None
+    ended_as: str | None = None
+
+
+@dataclass(slots=True)
+class ReceiptRecord:
+    """One row of `receipts`."""
+
+    id: int
+    episode_id: str
+    run_id: str
+    piece: int
+    kind: str
+    name: str
+    was: str
+    drain: str
+    at: datetime
+    lease: int | None = None
+    holder: int | None = None
+    outcome: str | None = None
+    reason: str | None = None
+    overdue_at: datetime | None = None
+    released_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class HoldRecord:
+    """One row of `holds`. `payload`, `expects` and `answer` are JSON values."""
+
+    id: str
+    run_id: str
+    execution: int
+    path: str
+    key: str | None
+    ordinal: int
+    piece: int
+    reason: str | None
+    opened_at: datetime
+    payload: Any = None
+    expects: dict[str, Any] | None = None
+    deadline: datetime | None = None
+    on_deadline: Any = "hold"
+    state: str = "open"
+    answer: Any = None
+    answered_by: str | None = None
+    answered_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class RequestRecord:
+    """What a request id was used for, and the ack that it got."""
+
+    run_id: str
+    request_id: str
+    verb: str
+    digest: str
+    ack: dict[str, Any]
+
+
+@dataclass(slots=True)
+class WorkerRecord:
+    """One incarnation of a process that drives runs; `flows` are (reference, version) that it serves."""
+
+    incarnation: int
+    pid: int
+    host: str
+    started_at: datetime
+    flows: list[tuple[str, str]]
+
+
+@dataclass(slots=True)
+class PieceRow:
+    """One piece of a run: a branch, a body or a turn. `value` refers to its input.
+
+    `state`: `queued`, `running`, `held` (it asks), `waiting` (for the run `child`), `failed`. `hold` is
+    the question whose answer its next evaluation sees.
+    `woken` says that a verb put a held piece back in the queue and its driver has not seen it yet.
+    `lost` counts how often a process died while it ran.
+    """
+
+    piece: int
+    kind: str
+    state: str
+    name: str
+    position: int
+    value: int | None
+    detail: Any = None
+    attempt: int = 0
+    lost: int = 0
+    child: str | None = None
+    hold: str | None = None
+    woken: bool = False
+
+
+@dataclass(slots=True)
+class GroupRow:
+    """An open fan-out of a graph."""
+
+    group: int
+    join: str | None
+    size: int
+    detail: Any
+
+
+@dataclass(slots=True)
+class ArrivalRow:
+    """A payload that waits at a join."""
+
+    group: int
+    index: int
+    source: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs a listing shows; None leaves a field open."""
+
+    states: tuple[str, ...] | None = None
+    kind: str | None = None
+    flow: str | None = None
+    parent: str | None = None
+
+
+class Pieces(Protocol):
+    """The live frontier of a run whose store keeps no rows for it."""
+
+    def rows(self) -> Iterable[PieceRow]:
+        """Every piece that is not done, by piece id."""
+        ...
+
+    def counts(self) -> Mapping[str, int]:
+        """How many pieces are in each state."""
+        ...
+
+    def wake(self, pieces: Collection[int] | None) -> int:
+        """Queue held or waiting pieces again (None: every held one); returns how many."""
+        ...
+
+    def requeue(self) -> int:
+        """Queue again what ran or failed; returns how many."""
+        ...
+
+
+class Reader(Protocol):
+    """One consistent view of the store."""
+
+    now: datetime
+
+    def alive(self, incarnation: int | None) -> bool:
+        """Whether the process of this incarnation lives (a stopped one does)."""
+        ...
+
+    # runs
+    def run(self, run_id: str) -> RunRecord | None: ...
+    def children(self, run_id: str) -> list[RunRecord]: ...
+    def runs(self, which: RunFilter, limit: int, after: str | None) -> tuple[list[RunRecord], str | None]: ...
+    def claimable(self, flows: Collection[str]) -> list[str]:
+        """Ids of running runs of these flows whose lease nobody holds or whose holder is dead."""
+        ...
+
+    def value(self, run_id: str, ref: int) -> Any:
+        """What `put_value` stored: bytes in a durable store, the object itself in memory."""
+        ...
+
+    # pieces
+    def pieces(self, run_id: str) -> list[PieceRow]: ...
+    def piece_counts(self, run_id: str) -> Mapping[str, int]: ...
+    def woken(self, run_id: str) -> list[int]: ...
+    def frontier(self, run_id: str) -> Pieces | None:
+        """What `attach` was given, in a store that keeps no rows for it."""
+        ...
+
+    def groups(self, run_id: str) -> list[GroupRow]: ...
+    def arrivals(self, run_id: str) -> list[ArrivalRow]: ...
+    def counters(self, run_id: str) -> Any: ...
+
+    # episodes, receipts, holds
+    def episode(self, episode_id: str) -> EpisodeRecord | None: ...
+    def receipts(self, episode_id: str) -> list[ReceiptRecord]: ...
+    def drain_counts(self, episode_id: str) -> Mapping[str, int]: ...
+    def hold(self, hold_id: str) -> HoldRecord | None: ...
+    def last_hold(self, run_id: str, execution: int, path: str) -> HoldRecord | None:
+        """The newest hold of this place, by ordinal."""
+        ...
+
+    def open_holds(self, run_id: str) -> list[HoldRecord]:
+        """The open holds of this run alone, in the order they were opened."""
+        ...
+
+    def holds(self, run_id: str | None, state: str | None, limit: int, after: int) -> list[HoldRecord]: ...
+    def due_holds(self, before: datetime, flows: Collection[str]) -> list[HoldRecord]:
+        """Open holds of runs of these flows whose deadline does something and has passed by `before`."""
+        ...
+
+    def next_deadline(self, flows: Collection[str]) -> datetime | None: ...
+
+    # requests, events, workers
+    def request(self, run_id: str, request_id: str) -> RequestRecord | None: ...
+    def events(self, run_id: str | None, after: int, limit: int) -> list[tuple[Any, ...]]:
+        """Rows (seq, at, run_id, execution, generation, kind, actor, request_id, data)."""
+        ...
+
+    def last_event(self) -> int: ...
+    def workers(self) -> list[WorkerRecord]: ...
+
+
+class Transaction(Reader, Protocol):
+    """A `Reader` that may write. What it did commits together, or not at all.
+
+    `touched` lists the runs that `log` was called for: those whose drivers and waiters must look again.
+    `quiet` says that nothing but visits was logged, which no other process needs to hear of.
+    """
+
+    touched: list[str]
+    quiet: bool
+
+    # runs
+    def insert_run(self, run: RunRecord) -> None: ...
+    def save_run(self, run: RunRecord, *, generation: int) -> None:
+        """Write the record back if its stored generation is still `generation`.
+
+        Raises:
+            StaleGeneration: it is not; nothing was written.
+        """
+        ...
+
+    def fence_descendants(self, run_id: str, lock: Lock, drain_until: datetime) -> list[str]:
+        """Pause every descendant that is running, with an episode and receipts; add the lock to paused ones.
+
+        Returns the ids of those that this call paused.
+        """
+        ...
+
+    def put_value(self, run_id: str, value: Any) -> int: ...
+    def forget_run(self, run_id: str) -> None:
+        """Delete a run and all that belongs to it; its request ids leave a tombstone."""
+        ...
+
+    # pieces
+    def attach(self, run_id: str, pieces: Pieces | None) -> None:
+        """Tell a store that keeps no rows where the live frontier of a run is."""
+        ...
+
+    def put_pieces(self, run_id: str, rows: Sequence[PieceRow]) -> None: ...
+    def move_pieces(self, run_id: str, rows: Sequence[PieceRow]) -> None:
+        """Change everything but kind, value and detail of pieces that are there already."""
+        ...
+
+    def drop_pieces(self, run_id: str, pieces: Sequence[int] | None) -> None: ...
+    def put_groups(self, run_id: str, rows: Sequence[GroupRow]) -> None: ...
+    def drop_groups(self, run_id: str, groups: Sequence[int] | None) -> None: ...
+    def put_arrivals(self, run_id: str, rows: Sequence[ArrivalRow]) -> None: ...
+    def put_counters(self, run_id: str, counters: Any) -> None: ...
+    def wake(self, run_id: str, pieces: Collection[int] | None) -> int:
+        """Queue held or waiting pieces again (None: every held one); returns how many."""
+        ...
+
+    def seen_woken(self, run_id: str) -> None:
+        """The driver has taken over what `woken` listed."""
+        ...
+
+    def requeue(self, run_id: str, *, lost: bool) -> int:
+        """Queue again what ran or failed; with `lost` count that its process died."""
+        ...
+
+    # episodes and receipts
+    def open_episode(self, episode: EpisodeRecord) -> None: ...
+    def save_episode(self, episode: EpisodeRecord) -> None: ...
+    def capture(self, run: RunRecord, episode_id: str) -> tuple[int, int]:
+        """A receipt for each piece of the run; returns (captured, still running)."""
+        ...
+
+    def drain(self, episode_id: str, drain: str, *, piece: int | None = None, only: Sequence[str] = ()) -> int:
+        """Move receipts (all, or of one piece) that are in one of `only` to `drain`; returns how many."""
+        ...
+
+    def decide(self, episode_id: str, outcome: str, *, held: bool = False) -> int:
+        """Set the outcome of receipts that have none yet; returns how many.
+
+        With `held`, only of those whose piece asks at this moment.
+        """
+        ...
+
+    # holds
+    def insert_hold(self, hold: HoldRecord) -> None: ...
+    def settle_hold(self, hold: HoldRecord) -> None:
+        """Write an open hold's new state.
+
+        Raises:
+            AlreadyAnswered: it is not open any more; nothing was written.
+        """
+        ...
+
+    def withdraw_holds(self, run_id: str) -> int: ...
+
+    # requests, events, workers
+    def record_request(self, request: RequestRecord) -> None: ...
+    def log(
+        self, run: RunRecord, kind: str, actor: str | None, request_id: str | None, data: Mapping[str, Any]
+    ) -> None: ...
+    def enlist(self, pid: int, host: str, flows: Sequence[tuple[str, str]]) -> int: ...
+    def discharge(self, incarnation: int) -> None: ...
+
+
+class Store(Protocol):
+    """A place that keeps runs. Opened by `quiesce.stores` entry points from a path or URL."""
+
+    durable: bool
+    shared: bool
+    label: str
+
+    async def write(self, work: Callable[[Transaction], T], *, urgent: bool = False) -> T:
+        """Run `work` in one transaction and commit it; concurrent writes may share one commit.
+
+        `urgent` work (a fence) goes first. `work` must not wait.
+
+        Raises:
+            StoreBusy, StoreFull, StoreReadOnly, StoreMismatch: nothing was kept.
+        """
+        ...
+
+    def read(self, work: Callable[[Reader], T]) -> T:
+        """Run `work` over one consistent view."""
+        ...
+
+    def hold_life(self, incarnation: int) -> None:
+        """Let the operating system prove, from now until the process dies, that this incarnation lives."""
+        ...
+
+    def drop_life(self, incarnation: int) -> None: ...
+
+    def listen(self, incarnation: int) -> None:
+        """Hang up a doorbell for this incarnation."""
+        ...
+
+    async def rung(self, incarnation: int) -> None:
+        """Wait until somebody rings."""
+        ...
+
+    def ring(self, incarnations: Collection[int] | None = None) -> None:
+        """Ring these bells, or all of them but our own. Never waits."""
+        ...
+
+    def close(self) -> None: ...
