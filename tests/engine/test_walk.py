@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quiesce.errors import GraphError
-from quiesce.graph.frontier import Branch, Changes, Counters, Group
+from quiesce.graph.rows import Branch, Changes, Counters, Group
 from quiesce.graph.transitions import Case, Concurrency, Error, FanOut, Finish, JoinInput, Transition
 from quiesce.graph.walk import Applied, Walk
 
@@ -79,7 +79,7 @@ def joins(node: str) -> Step:
 
 
 def fans(*nodes: str, join: str | None = "join", **how: object) -> Step:
-    return lambda value: Transition.fan_out([(node, value) for node in nodes], join=join, **how)  # type: ignore[arg-type]
+    return lambda value: Transition.fan_out([(node, value) for node in nodes], join=join, **how)
 
 
 def collect(value: object) -> Case:
@@ -91,10 +91,6 @@ def value_of(applied: Applied | None) -> object:
     assert applied is not None
     assert applied.finished is not None
     return applied.finished.value
-
-
-def raises_join() -> pytest.RaisesContext[GraphError]:  # type: ignore[name-defined]
-    return pytest.raises(GraphError, match="join")
 
 
 def test_a_self_loop_neither_recurses_nor_keeps_anything() -> None:
@@ -141,7 +137,7 @@ def test_payloads_keep_the_order_of_creation_whatever_the_order_of_arrival() -> 
     joined = walk.take()
     assert joined is not None
     assert JoinInput([20, 30, 40]) == joined.input
-    assert joined.input.sources == ("a", "b", "c")  # type: ignore[attr-defined]
+    assert joined.input.sources == ("a", "b", "c")
 
 
 def test_a_branch_that_finishes_inside_a_joined_fan_out_has_arrived() -> None:
@@ -179,7 +175,7 @@ def test_fan_outs_nest_and_the_inner_join_goes_on_in_the_outer_group() -> None:
         "a": fans("x", "y", join="inner"),
         "x": joins("inner"),
         "y": joins("inner"),
-        "inner": lambda value: Transition.join("join", list(value)),  # type: ignore[call-overload]
+        "inner": lambda value: Transition.join("join", list(value)),
         "b": joins("join"),
         "join": collect,
     }
@@ -207,7 +203,7 @@ def test_a_join_may_fan_out_again_and_go_back_to_the_start() -> None:
     rounds: list[int] = []
 
     def again(value: object) -> Case:
-        rounds.append(len(value))  # type: ignore[arg-type]
+        rounds.append(len(value))
         return Transition.next("S", 0) if len(rounds) < 3 else Transition.finish(rounds)
 
     steps = {"S": fans("a", "a"), "a": joins("join"), "join": again}
@@ -268,7 +264,7 @@ def test_a_sequential_branch_that_waits_for_its_turn_does_not_stop_parallel_ones
     walk.begin("S", 0)
     walk.take()
     walk.apply(1, Transition.fan_out([("a", 1), ("b", 2), ("c", 3)], join="join"))
-    assert walk.take().id == 2  # type: ignore[union-attr]
+    assert walk.take().id == 2
     walk.apply(2, Transition.next("a2", 1, concurrency=PARALLEL))
     assert [branch.id for branch in iter(walk.take, None)] == [3, 2]  # 4 waits for 3
     walk.apply(3, Transition.join("join", 0))
@@ -453,7 +449,7 @@ def test_an_operators_pause_takes_nothing_more_and_applies_what_is_in_flight() -
     assert walk.take() is None
     assert walk.at_rest
     assert walk.resume() == []
-    assert walk.take().node == "b"  # type: ignore[union-attr]
+    assert walk.take().node == "b"
 
 
 def test_a_branch_that_hangs_on_a_child_run_gives_up_its_turn_and_lets_the_others_go_on() -> None:
@@ -461,15 +457,15 @@ def test_a_branch_that_hangs_on_a_child_run_gives_up_its_turn_and_lets_the_other
     walk.begin("S", 0)
     walk.take()
     walk.apply(1, Transition.fan_out([("agent", 0), ("b", 0)], join="join"))
-    assert walk.take().id == 2  # type: ignore[union-attr]
+    assert walk.take().id == 2
     walk.hang(2)
-    assert walk.take().id == 3  # type: ignore[union-attr]
+    assert walk.take().id == 3
     walk.apply(3, Transition.join("join", 0))
     assert walk.take() is None
     assert walk.at_rest
     assert not walk.suspended
     walk.wake(2)
-    assert walk.take().id == 2  # type: ignore[union-attr]
+    assert walk.take().id == 2
 
 
 # --- errors --------------------------------------------------------------------------------------------
