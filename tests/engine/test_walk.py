@@ -669,6 +669,8 @@ def test_a_walk_restored_from_its_rows_goes_on_like_the_one_that_wrote_them(
         random_step([walk, twin], rng, ended)
         assert picture(walk) == picture(twin)
         assert walk.at_rest == twin.at_rest
+        views = (walk.queued, walk.running, walk.paused, walk.waiting)
+        assert list(walk.counts.values()) == list(twin.counts.values()) == list(map(len, views))
         rows.write(twin.drain())
     assert picture(rows.restored(default)) == picture(walk)
 

@@ -9,7 +9,8 @@ from quiesce.graph.checks import resolve
 from quiesce.graph.decisions import Decision
 from quiesce.graph.definition import DefinedIn, Graph
 from quiesce.graph.drawing import dot, mermaid
-from quiesce.graph.nodes import Gate, NodeContext, NodeRef, is_flow
+from quiesce.graph.gates import Gate, NodeContext
+from quiesce.graph.nodes import NodeRef, is_flow
 from quiesce.graph.rows import Arrival, Branch, Changes, Counters, Group
 from quiesce.graph.signature import diff, digest_of
 from quiesce.graph.transitions import (

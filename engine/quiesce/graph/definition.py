@@ -28,9 +28,10 @@ from typing import Any, TypeVar, overload
 from quiesce.errors import GraphError, MissingNode, MissingTransition, NoSteps
 from quiesce.graph.checks import Checks, check_types, entrance_of
 from quiesce.graph.decisions import Decision
-from quiesce.graph.nodes import Family, Gate, Node, NodeRef
+from quiesce.graph.gates import Gate, gate_shape
+from quiesce.graph.nodes import Family, Node, NodeRef
 from quiesce.graph.registration import Registrar
-from quiesce.graph.shapes import NOT_ANNOTATED, Annotation, Shape, read_shape
+from quiesce.graph.shapes import Shape, read_shape
 from quiesce.graph.signature import digest_of, signature_of
 from quiesce.graph.transitions import Concurrency, Deadline, JoinInput, OnDeadline, Transition
 
@@ -144,19 +145,8 @@ class Graph:
             deadline, on_deadline: as in `Transition.pause`.
             takes: the type of the input; default is what `asks` or `payload` is annotated to take.
         """
-        locals = sys._getframe(1).f_locals
         gate = Gate(asks, expects, payload, deadline, on_deadline)
-        given = NOT_ANNOTATED if takes is None else Annotation.of(takes)
-        for what, function in (("asks", asks), ("payload", payload)):
-            if callable(function):
-                shape = read_shape(function, f"{what}= of gate {name!r}", locals, most=1)
-                if shape.is_async:
-                    raise GraphError(f"{what}= of gate {name!r} is async; let the node before it fetch that")
-                given = shape.first if given is NOT_ANNOTATED else given
-        gives = NOT_ANNOTATED
-        if given.type is not None or expects is not None:
-            gives = Annotation.of(tuple[given.type or Any, Any if expects is None else expects])  # type: ignore[misc]
-        shape = Shape((given,), 1, gives, is_async=False, wants_context=True)
+        shape = gate_shape(name, gate, takes, sys._getframe(1).f_locals)
         return self._add(lambda index: Node(name, index, "gate", gate, shape), start)
 
     def start(self, node: Target) -> None:

@@ -125,6 +125,13 @@ class Frontier:
         return [self._groups[id] for id in sorted(self._groups)]
 
     @property
+    def counts(self) -> dict[str, int]:
+        """How many branches there are of each state, without looking at them."""
+        running, paused, waiting = len(self._running), len(self._paused), len(self._waiting)
+        queued = len(self._branches) - running - paused - waiting
+        return {"queued": queued, "running": running, "paused": paused, "waiting": waiting}
+
+    @property
     def counters(self) -> Counters:
         return Counters(self._next_branch, self._next_order, self._next_group, self._suspended)
 

@@ -1,4 +1,4 @@
-"""What is a node, and what does it know while it is evaluated?
+"""What is a node?
 
 `NodeRef` is what registering a node returns: the handle by which transitions name it. `Node` is the
 record behind it. A node's body is a function, an object with `evaluate`, another flow (its visit is a
@@ -9,49 +9,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from quiesce.errors import GraphError
+from quiesce.graph.gates import Gate
 from quiesce.graph.shapes import NOT_ANNOTATED, Annotation, Shape
-from quiesce.graph.transitions import Concurrency, Deadline, Next, OnDeadline, Pause, check_deadline
+from quiesce.graph.transitions import Concurrency, Next
 
 if TYPE_CHECKING:
     from quiesce.graph.definition import Graph
 
-__all__ = ["Family", "Gate", "Node", "NodeContext", "NodeRef", "RejectedAnswer", "is_flow"]
+__all__ = ["Family", "Node", "NodeRef", "is_flow"]
 
 I_contra = TypeVar("I_contra", contravariant=True)
 O_co = TypeVar("O_co", covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class NodeContext:
-    """What a node or a transition handler may know of its visit, if it takes a second parameter."""
-
-    run: Any
-    branch: int = 1
-    attempt: int = 1
-    """1, and one more for each retry of this visit."""
-    answered: bool = False
-    """This visit follows an answer to what the branch asked."""
-    given: Any = field(default=None, repr=False)
-    """The answer, if there is one; read it as `answer`."""
-    rejected: str | None = None
-    """The message of a rejection, if this visit follows one."""
-
-    @property
-    def answer(self) -> Any:
-        """The answer.
-
-        Raises:
-            GraphError: there is none: check `answered` first, since None is an answer too.
-        """
-        if not self.answered:
-            raise GraphError(
-                "ctx.answer was read, but nothing has been answered here; see ctx.answered first"
-            )
-        return self.given
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,43 +31,6 @@ class Family:
     """A graph and its clones: what one of them calls a node is one in all of them."""
 
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedAnswer:
-    """What a gate gives instead of an answer when a person said no."""
-
-    input: Any
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """A question to a person: what it asks, and what of the input it shows."""
-
-    asks: str | Callable[[Any], str]
-    expects: Any = None
-    payload: Any = None
-    deadline: Deadline = None
-    on_deadline: OnDeadline = "hold"
-
-    def __post_init__(self) -> None:
-        check_deadline(self.deadline, self.on_deadline)
-
-    def evaluate(self, input: Any, ctx: NodeContext) -> Any:
-        """(input, answer) if there is an answer; else the pause that asks for one."""
-        if ctx.rejected is not None:
-            return RejectedAnswer(input, ctx.rejected)
-        if ctx.answered:
-            return (input, ctx.answer)
-        return Pause(
-            self.asks(input) if callable(self.asks) else self.asks,
-            self.expects,
-            self.payload(input) if callable(self.payload) else self.payload,
-            None,
-            self.deadline,
-            self.on_deadline,
-        )
 
 
 @dataclass(slots=True)

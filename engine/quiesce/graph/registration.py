@@ -13,7 +13,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from quiesce.errors import GraphError
-from quiesce.graph.nodes import Node, NodeContext, NodeRef, is_flow
+from quiesce.graph.gates import NodeContext
+from quiesce.graph.nodes import Node, NodeRef, is_flow
 from quiesce.graph.shapes import NOT_ANNOTATED, Shape, read_shape
 
 if TYPE_CHECKING:

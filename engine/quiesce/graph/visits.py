@@ -17,7 +17,8 @@ from typing import Any
 from quiesce.errors import GraphError, Rejected
 from quiesce.graph.checks import resolve
 from quiesce.graph.decisions import Decide, make_decide
-from quiesce.graph.nodes import NodeRef, RejectedAnswer
+from quiesce.graph.gates import RejectedAnswer
+from quiesce.graph.nodes import NodeRef
 from quiesce.graph.transitions import Error, Pause
 
 __all__ = ["bind", "bind_transition", "needs_context", "resolve"]
