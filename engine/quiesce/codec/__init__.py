@@ -10,6 +10,7 @@ pydantic alone is 130 ms of start-up.
 
 from quiesce.codec.annotations import fits, type_name
 from quiesce.codec.checks import coerce_text, validate, validate_json
+from quiesce.codec.jsonable import jsonable
 from quiesce.codec.schemas import check_schema, schema
 from quiesce.codec.stored import decode, digest, encode, plain
 
@@ -20,6 +21,7 @@ __all__ = [
     "digest",
     "encode",
     "fits",
+    "jsonable",
     "plain",
     "schema",
     "type_name",

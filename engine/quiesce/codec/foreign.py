@@ -25,9 +25,10 @@ class Foreign(Plan):
         try:
             return TypeAdapter(self.declared)
         except Exception as error:  # pydantic's own errors, and those of a class's schema hook
-            reason = str(error).partition("\n")[0]
+            known = type(error).__name__ == "PydanticSchemaGenerationError"
+            reason = "" if known else f" ({str(error).partition(chr(10))[0]})"
             raise Refused(
-                f"{self.name} has no stored form: {reason}; keep it outside the run and pass what makes it "
+                f"{self.name} has no stored form{reason}; keep it outside the run and pass what makes it "
                 "again (a path, an id), or use a dataclass"
             ) from None
 

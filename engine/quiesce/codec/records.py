@@ -9,6 +9,7 @@ was added since is its default; one that is gone is an error, because dropping d
 from __future__ import annotations
 
 import operator
+import typing
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
@@ -121,7 +122,8 @@ class Record(Plan):
     def _check_hidden(self, value: Any) -> None:
         """Refuse state that is not in the fields; what a cached property keeps is made again."""
         for name in getattr(value, "__dict__", ()):
-            if name not in self.fields and not isinstance(getattr(self.cls, name, None), cached_property):
+            made_again = isinstance(getattr(self.cls, name, None), cached_property)
+            if name not in self.fields and not made_again and name != "__orig_class__":  # typing's own note
                 raise self._hidden(name)
         for name in self._other_slots:
             if hasattr(value, name):
@@ -155,7 +157,9 @@ class Dataclass(Record):
     def fields(self) -> dict[str, Field]:
         for cls in self.cls.__mro__[:-1]:
             if cls.__module__ == "builtins":
-                raise Refused(f"{self.name} is also a {cls.__name__}, whose own state is not a field")
+                raise Refused(
+                    f"{self.name} is a {cls.__name__} too, and what that keeps is not in its fields"
+                )
         hints = _hints_of(self.cls)
         bound = _bound_variables(self.cls, get_args(self.declared))
         return {
@@ -219,8 +223,8 @@ def _hints_of(cls: Any) -> dict[str, Any]:
         return get_type_hints(cls, include_extras=True)
     except NameError:
         pass
-    try:  # a class inside a function that names itself
-        return get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
+    try:  # a class inside a function that names itself, or one of make_dataclass, which names typing.Any
+        return get_type_hints(cls, localns={cls.__name__: cls, "typing": typing}, include_extras=True)
     except NameError as error:
         raise Refused(
             f"the annotations of {type_name(cls)} cannot be resolved: {error}; define it in the same module"

@@ -256,6 +256,8 @@ def _equal(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(_equal, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    if type(one) not in _SCALAR_TYPES:
+        return False
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
@@ -283,11 +285,20 @@ def _checkers() -> dict[str, Callable[[str], bool]]:
 
 
 def _jsonschema_problem(value: Any, schema: Mapping[str, Any]) -> Problem | None:
-    import jsonschema
+    from jsonschema.exceptions import best_match
+    from referencing import Registry
 
-    error = jsonschema.exceptions.best_match(
-        _validator_class()(schema, format_checker=_formats()).iter_errors(value)
-    )
+    # An empty registry: a `$ref` to elsewhere is an error, never a download.
+    validator = _validator_class()(schema, registry=Registry(), format_checker=_formats())
+    try:
+        error = best_match(validator.iter_errors(value))
+    except (
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+    ) as problem:  # its messages print and sort the value
+        return (), f"{short(value)} is not a JSON value: {problem}"
     return None if error is None else (tuple(error.absolute_path), error.message)
 
 

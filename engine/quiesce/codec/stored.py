@@ -12,7 +12,7 @@ from typing import Any
 
 from quiesce.codec import tags
 from quiesce.codec.annotations import is_undeclared, type_name
-from quiesce.codec.tags import Refused
+from quiesce.codec.tags import Refused, short
 from quiesce.errors import NotSerializable
 
 __all__ = ["decode", "digest", "encode", "plain"]
@@ -64,7 +64,7 @@ def decode(data: bytes, declared: Any = None, *, place: str = "value") -> Any:
         problem = refused.why
     except RecursionError:
         where, problem = place, "it is nested too deeply for this call stack"
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
         where, problem = place, f"it is not what was saved ({error})"
     wanted = "" if is_undeclared(declared) else f" as {type_name(declared)}"
     raise NotSerializable(f"{where} cannot be read{wanted}: {problem}", place=where) from None
@@ -80,8 +80,14 @@ def plain(data: bytes) -> Any:
     """Stored bytes as plain JSON values, for a reader without the types: `flowctl show`, `--json`.
 
     Tuples and sets are lists, dates are ISO text, the names of union members are gone; not a way back.
+
+    Raises:
+        NotSerializable: the bytes are not what `encode` wrote.
     """
-    return tags.plainly(json.loads(data))
+    try:
+        return tags.plainly(json.loads(data))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise NotSerializable(f"{short(data)} is not what was saved ({error})", place="value") from None
 
 
 def digest(data: bytes) -> str:

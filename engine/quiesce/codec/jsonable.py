@@ -1,0 +1,26 @@
+"""What does a Python value look like as plain JSON? For answers and payloads, which people see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quiesce.codec import tags
+from quiesce.errors import NotSerializable
+
+__all__ = ["jsonable"]
+
+
+def jsonable(value: object, *, place: str = "value") -> Any:
+    """The JSON value for a Python one: models and dataclasses as objects, instants as ISO text.
+
+    Raises:
+        NotSerializable: a part of it has no JSON form.
+    """
+    if tags.is_plain(value):
+        return value
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+    try:
+        return to_jsonable_python(value, inf_nan_mode="constants")
+    except (PydanticSerializationError, ValueError) as error:
+        raise NotSerializable(f"{place} has no JSON form: {error}", place=place) from None
