@@ -40,7 +40,7 @@ from zoneinfo import ZoneInfo
 
 import pydantic
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, RootModel, SecretStr, field_validator
 
@@ -387,7 +387,6 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(values)
 def test_every_value_of_builtins_comes_back_the_same(value: object) -> None:
     data = codec.encode(value)
@@ -397,14 +396,12 @@ def test_every_value_of_builtins_comes_back_the_same(value: object) -> None:
     json.dumps(codec.plain(data))
 
 
-@settings(deadline=None)
 @given(values)
 def test_a_part_declared_as_any_comes_back_the_same(value: object) -> None:
     again = codec.decode(codec.encode(Survey("s", anything=value), Survey), Survey)
     assert same(value, again.anything)
 
 
-@settings(deadline=None)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner)))
 def test_a_plain_value_is_plain_json(value: object) -> None:
     assert value == json.loads(codec.encode(value)) == codec.plain(codec.encode(value))
@@ -817,7 +814,6 @@ def test_what_is_saved_under_any_type_comes_back_the_same(declared: Any) -> None
         assert_round_trips(value, declared)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_stored_json_that_was_changed_is_read_or_refused_and_never_worse(data: st.DataObject) -> None:
     value, written_as = data.draw(st.sampled_from(DECLARED))

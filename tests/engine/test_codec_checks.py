@@ -17,7 +17,7 @@ from uuid import UUID
 
 import pydantic
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field
 
@@ -508,7 +508,6 @@ SIMPLE = [declared for declared, expected in SCHEMAS if expected is not None and
 
 
 @pytest.mark.parametrize("declared", SIMPLE, ids=labels(SIMPLE))
-@settings(deadline=None, max_examples=50)
 @given(json_values)
 def test_the_short_way_to_check_agrees_with_jsonschema(declared: Any, value: Any) -> None:
     schema = codec.schema(declared)
@@ -521,7 +520,6 @@ ANSWERABLE = [*SIMPLE, tuple[int, str], set[int], Dog, Positive, Tree, Cat | Dog
 
 
 @pytest.mark.parametrize("declared", ANSWERABLE, ids=labels(ANSWERABLE))
-@settings(deadline=None, max_examples=50)
 @given(json_values)
 def test_what_the_schema_allows_the_type_takes(declared: Any, value: Any) -> None:
     """Another process checks an answer by its schema alone; the run must be able to use it."""

@@ -290,14 +290,9 @@ def _jsonschema_problem(value: Any, schema: Mapping[str, Any]) -> Problem | None
 
     # An empty registry: a `$ref` to elsewhere is an error, never a download.
     validator = _validator_class()(schema, registry=Registry(), format_checker=_formats())
-    try:
+    try:  # it prints, sorts and compares the value, which Python code may have given
         error = best_match(validator.iter_errors(value))
-    except (
-        TypeError,
-        ValueError,
-        AttributeError,
-        ArithmeticError,
-    ) as problem:  # its messages print and sort the value
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as problem:
         return (), f"{short(value)} is not a JSON value: {problem}"
     return None if error is None else (tuple(error.absolute_path), error.message)
 
