@@ -1,1 +1,45 @@
-"""Being built."""
+"""quiesce: one runtime that pauses anything that runs, and knows what is held, why, by whom, and what will run again.
+
+Define a flow (a `Graph`), open a `Runtime` on a store, and use the verbs: start, pause, resume, answer,
+cancel, reset, retry. `runtime.py` is the entry to read; `ARCHITECTURE.md` explains the whole in a page.
+"""
+
+from quiesce import errors
+from quiesce.backend import Capabilities, SuspensionBackend
+from quiesce.graph import Concurrency, Graph, JoinInput, NodeContext, NodeRef, Transition
+from quiesce.runs import Ack, AnswerAck, Episode, Event, Hold, Lock, Page, PauseAck, Receipt, ResumeAck, RunStatus
+from quiesce.runtime import Completed, CurrentNodes, Idle, Outcome, Paused, Run, Runtime
+from quiesce.states import RunState
+from quiesce.store import Store
+
+__all__ = [
+    "Ack",
+    "AnswerAck",
+    "Capabilities",
+    "Completed",
+    "Concurrency",
+    "CurrentNodes",
+    "Episode",
+    "Event",
+    "Graph",
+    "Hold",
+    "Idle",
+    "JoinInput",
+    "Lock",
+    "NodeContext",
+    "NodeRef",
+    "Outcome",
+    "Page",
+    "PauseAck",
+    "Paused",
+    "Receipt",
+    "ResumeAck",
+    "Run",
+    "RunState",
+    "RunStatus",
+    "Runtime",
+    "Store",
+    "SuspensionBackend",
+    "Transition",
+    "errors",
+]

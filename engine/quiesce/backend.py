@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from quiesce.clock import Clock
 from quiesce.rules.requests import UNSET
+from quiesce.rules.starting import Definition
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
 from quiesce.store import Reader, RunFilter, RunRecord, Store, Transaction
 
@@ -141,8 +142,24 @@ class Host(Protocol):
         """The reference of a flow, which is at hand from now on."""
         ...
 
+    def describe(self, flow: Any, value: Any) -> tuple[Definition, Any]:
+        """What the store keeps of a child's flow and of its input. Raises as a start does."""
+        ...
+
+    def value_of(self, run: RunRecord) -> Any:
+        """The value of a completed child."""
+        ...
+
+    def error_of(self, run: RunRecord) -> BaseException:
+        """The error of a failed child: itself in the process where it was raised, else its text."""
+        ...
+
     def failed(self, run_id: str, error: BaseException) -> None:
         """Keep the error itself for whoever waits for the run in this process."""
+        ...
+
+    def deadline_changed(self) -> None:
+        """A hold with a deadline was opened: look when to act next."""
         ...
 
     def listened(self) -> bool:
@@ -177,6 +194,10 @@ class Mechanism(Protocol):
 
     def changes(self, old: Any, new: Any) -> Sequence[str]:
         """What differs between two signatures, in lines for a person; empty if nothing does."""
+        ...
+
+    def node(self, flow: Any, name: str) -> Any:
+        """The registered object behind a piece of this name; None if there is none."""
         ...
 
     def driver(self, host: Host, run: RunRecord, flow: Any) -> Driver: ...

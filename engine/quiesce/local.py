@@ -30,6 +30,7 @@ from quiesce.errors import (
     Expired,
     FlowChanged,
     FlowNotFound,
+    HeldElsewhere,
     IllegalTransition,
     QuiesceError,
     RunCancelled,
@@ -80,7 +81,7 @@ class LocalBackend:
         self._listeners: set[Signal] = set()
         self._errors: dict[str, BaseException] = {}
         self._unseen: set[str] = set()
-        self._broken: dict[str, StoreError] = {}
+        self._broken: dict[str, Exception] = {}
         self._deadline_signal = Signal()
         self._seen_event = 0
         self._listening = False
@@ -110,12 +111,16 @@ class LocalBackend:
         self._closing = True
         self._tasks.cancel_scope.cancel()
         try:
-            return await self._tasks.__aexit__(kind, error, trace)
+            # Without the error of the `async with` body, which would come back inside a group.
+            await self._tasks.__aexit__(None, None, None)
+        except BaseExceptionGroup as group:
+            raise _only(group) from None
         finally:
             with anyio.CancelScope(shield=True):
                 await self._discharge()
             self._report()
             self.store.close()
+        return None
 
     async def _discharge(self) -> None:
         if not self.worker:
@@ -248,6 +253,19 @@ class LocalBackend:
     def flow_reference(self, flow: Any) -> str:
         return self.flows.add(flow)[0]
 
+    def describe(self, flow: Any, value: Any) -> tuple[starting.Definition, Any]:
+        mechanism = self.mechanism(flow.kind)
+        what = self._definition(flow)
+        checked = mechanism.check_input(flow, value)
+        return what, self._pack(checked, mechanism.input_type(flow), f"input of {flow.name!r}")
+
+    def value_of(self, run: RunRecord) -> Any:
+        return self.result(run.id)
+
+    def error_of(self, run: RunRecord) -> BaseException:
+        self._unseen.discard(run.id)
+        return self._errors.get(run.id) or RunFailed(run.id, f"run {run.id!r} failed: {run.error}")
+
     def failed(self, run_id: str, error: BaseException) -> None:
         self._errors[run_id] = error
         self._unseen.add(run_id)
@@ -269,8 +287,8 @@ class LocalBackend:
         try:
             with scope:
                 await driver.drive()
-        except StoreError as error:
-            log.error("run %s is not driven any more: %s", run.id, error)
+        except Exception as error:  # one bad run never stops the others
+            log.error("run %s is not driven any more: %s", run.id, error, exc_info=_unexpected(error))
             self._broken[run.id] = error
         finally:
             if self._drivers.get(run.id) is driver:
@@ -499,7 +517,7 @@ class LocalBackend:
     ) -> ResumeAck:
         arguments = {"hold": hold, "episode": episode}
         if answer is not UNSET:
-            arguments["answer"] = answer = codec.plain(answer)
+            arguments["answer"] = answer = codec.jsonable(answer, place="answer")
         request = self._request("resume", run_id, asked, arguments)
         run = self.read(lambda tx: found(tx, run_id))
         changed = self._preflight(run)
@@ -521,7 +539,7 @@ class LocalBackend:
         return await self.write(work)
 
     async def answer(self, hold_id: str, value: Any, asked: Asked, *, rejected: bool = False) -> AnswerAck:
-        plain = value if rejected else codec.plain(value)
+        plain = codec.jsonable(value, place="answer")
         hold = self.read(lambda tx: tx.hold(hold_id))
         if hold is None:
             self.read(lambda tx: holds.judge(tx, hold_id))
@@ -757,9 +775,52 @@ class LocalBackend:
         flow = self.flows.get(run.flow)
         return codec.decode(stored, self.mechanism(run.kind).output_type(flow, run))
 
-    def live_driver(self, run_id: str) -> Any | None:
-        """The driver of a run, if this process drives it."""
-        return self._drivers.get(run_id)
+    async def awaited_result(self, run_id: str) -> Any:
+        """Wait through pauses for the value."""
+        signal = Signal()
+        self._waiters.setdefault(run_id, set()).add(signal)
+        try:
+            while True:
+                now = await self.settled(run_id)
+                if now.state is RunState.COMPLETED:
+                    return self.result(run_id)
+                await signal.wait()
+        finally:
+            self._waiters.get(run_id, set()).discard(signal)
+
+    def sole_hold(self, run_id: str) -> str:
+        """The id of the only open hold of a run, at any depth. Raises UnknownHold, AmbiguousAnswer."""
+        return self.read(lambda tx: release.sole_hold(tx, found(tx, run_id), None)[0].id)
+
+    def current_nodes(self, run_id: str, kind: type[T]) -> list[T]:
+        """The node objects of exactly this type that the run stands at. Raises HeldElsewhere."""
+        run = self.read(lambda tx: found(tx, run_id))
+        if run.lease_holder not in (None, self.worker) and self.read(lambda tx: tx.alive(run.lease_holder)):
+            raise HeldElsewhere(
+                f"run {run_id!r} is driven by another process, which has its node objects; see its holds"
+            )
+        flow = self.flows.get(run.flow)
+        rows = self.read(lambda tx: tx.pieces(run_id))
+        if run.state is RunState.CREATED and run.has_input:
+            rows = [starting.first_piece(run)]
+        held = [row for row in rows if row.state in ("held", "waiting")]
+        return [
+            node
+            for row in held or [row for row in rows if row.state == "queued"]
+            if type(node := self.mechanism(run.kind).node(flow, row.name)) is kind
+        ]
+
+
+def _unexpected(error: Exception) -> Exception | None:
+    return None if isinstance(error, QuiesceError) else error
+
+
+def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error itself, where a group holds just one."""
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
+        found = found.exceptions[0]
+    return found
 
 
 def check_run_id(run_id: str) -> str:

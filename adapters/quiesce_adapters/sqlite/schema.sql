@@ -132,7 +132,7 @@ CREATE TABLE holds (
     expects     TEXT,
     deadline    INTEGER,
     on_deadline TEXT NOT NULL DEFAULT '"hold"',
-    state       TEXT NOT NULL CHECK (state IN
+    state       TEXT NOT NULL DEFAULT 'open' CHECK (state IN
                   ('open', 'answered', 'rejected', 'expired', 'dropped', 'withdrawn')),
     answer      TEXT NOT NULL DEFAULT 'null',
     answered_by TEXT,

@@ -132,6 +132,16 @@ class Frontier:
         return {"queued": queued, "running": running, "paused": paused, "waiting": waiting}
 
     @property
+    def branches(self) -> list[Branch]:
+        """Every branch that is not over, by id."""
+        return [self._branches[id] for id in sorted(self._branches)]
+
+    @property
+    def sole(self) -> bool:
+        """There is one branch, so nothing else could run beside it."""
+        return len(self._branches) == 1
+
+    @property
     def counters(self) -> Counters:
         return Counters(self._next_branch, self._next_order, self._next_group, self._suspended)
 

@@ -31,7 +31,7 @@ from quiesce.runs import AnswerAck, Lock, ResumeAck
 from quiesce.states import RunEvent, RunState, advance
 from quiesce.store import HoldRecord, Reader, RunRecord, Transaction
 
-__all__ = ["answer", "expire", "go", "leave_or_wait", "lift_parent_locks", "resume"]
+__all__ = ["answer", "expire", "go", "leave_or_wait", "lift_parent_locks", "resume", "sole_hold"]
 
 WAITING_LOCKS = frozenset({"holds", "child"})
 """Locks that an answer lifts by itself; every other one needs a verb."""
@@ -126,7 +126,7 @@ def resume(
     state = advance(run.id, run.state, RunEvent.RESUME, has_input=run.has_input)
     if run.state is not RunState.PAUSED:
         if answer is not UNSET:
-            _sole_hold(tx, run, hold)  # names what is open, or that nothing is
+            sole_hold(tx, run, hold)  # names what is open, or that nothing is
         ack = _restart(tx, request, run, state)
     else:
         ack = _resume_paused(tx, request, run, answer, hold, fault)
@@ -174,7 +174,7 @@ def _resume_paused(
     run.updated_at = tx.now
     tx.save_run(run, generation=seen)
     if answer is not UNSET:
-        target, owner = _sole_hold(tx, run, hold)
+        target, owner = sole_hold(tx, run, hold)
         check_answer(target, answer)
         _settle(tx, request, target, owner, answer, "answered")
         run = found(tx, run.id)
@@ -208,7 +208,7 @@ def _inside(tx: Reader, hold: HoldRecord, owner: RunRecord, run: RunRecord) -> N
     raise UnknownHold(f"hold {hold.id!r} belongs to run {owner.id!r}, not to {run.id!r}")
 
 
-def _sole_hold(tx: Reader, run: RunRecord, hold: str | None) -> tuple[HoldRecord, RunRecord]:
+def sole_hold(tx: Reader, run: RunRecord, hold: str | None) -> tuple[HoldRecord, RunRecord]:
     """The hold that an answer without a name is for: the only open one, at any depth."""
     if hold is not None:
         return judge(tx, hold)

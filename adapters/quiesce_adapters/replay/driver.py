@@ -1,0 +1,621 @@
+"""How is one run of a graph driven, in the process that holds its lease?
+
+Theory of operation. The walk says which branches may begin; a visit evaluates a node and its transition;
+results are applied one at a time, in the order of completion, each in one transaction that also takes
+what begins next. So a durable run costs one commit per visit, and after a kill every row says what was
+queued and what was in flight. A visit that begins is marked in the transaction that took it, never
+before: if the fence committed first, the transaction sees it and nothing begins.
+
+Synchronous nodes are evaluated on the spot; what has to be awaited becomes a task, except that a run with
+a single branch awaits it here, since nothing else of it could run meanwhile. A run in memory whose visit
+just goes on writes nothing at all: its frontier is the walk itself.
+
+Source: spec graph (scheduling, pause, durable graphs); spec engine, 4 (pause).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from collections.abc import Awaitable
+from datetime import datetime, timedelta
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from quiesce import codec
+from quiesce.backend import Host
+from quiesce.errors import Expired, NodeError, QuiesceError, RunCancelled, StaleLease, StoreBusy
+from quiesce.graph import Graph, NodeContext, NodeRef, bind, bind_transition, needs_context, resolve
+from quiesce.graph.rows import Branch
+from quiesce.graph.transitions import Case, Error, FanOut, Finish, Join, Next, Pause
+from quiesce.graph.walk import Applied, Walk
+from quiesce.rules import claims, ending, fence, holds, starting
+from quiesce.rules.requests import Request
+from quiesce.runs import Lock
+from quiesce.signals import Signal
+from quiesce.states import RunState
+from quiesce.store import HoldRecord, RunRecord, Transaction
+
+from .frontier import Links, LiveFrontier, pack, restore, save
+
+__all__ = ["ReplayDriver"]
+
+TURNS = 32
+"""Visits in a row without a wait before the event loop gets its turn."""
+
+
+class Again:
+    """The result of a visit that failed and is to be tried once more."""
+
+    __slots__ = ("attempt",)
+
+    def __init__(self, attempt: int) -> None:
+        self.attempt = attempt
+
+
+class Hang:
+    """The result of a visit whose node is a flow: the branch waits for a run of it."""
+
+    __slots__ = ()
+
+
+Result = Case | Again | Hang
+
+
+class _Visits:
+    """The compiled functions of one node."""
+
+    __slots__ = ("context", "decide", "evaluate", "inline", "node")
+
+    def __init__(self, node: NodeRef[Any, Any]) -> None:
+        self.node = node
+        self.context = needs_context(node)
+        self.evaluate = None if node.flow is not None else bind(node)
+        self.decide = bind_transition(node)
+        self.inline = not (node.blocking or node.timeout or node.retries or node.flow is not None)
+
+
+class ReplayDriver:
+    """Drives one run of a graph until it ends or its lease is lost."""
+
+    def __init__(self, host: Host, run: RunRecord, graph: Graph) -> None:
+        self._host = host
+        self._graph = graph
+        self._run = run
+        self._epoch = run.lease_epoch
+        self._durable = host.store.durable
+        self._walk = Walk(graph.concurrency, record=False)
+        self._links = Links()
+        self._visits = {name: _Visits(ref) for name, ref in graph.nodes.items()}
+        self._results: deque[tuple[Branch, Result]] = deque()
+        self._scopes: dict[int, anyio.CancelScope] = {}
+        self._backoffs: set[anyio.CancelScope] = set()
+        self._signal = Signal()
+        self._noticed = True
+        self._paused = False
+        self._over = False
+        self._inline: anyio.CancelScope | None = None
+        self._turns = 0
+
+    # --- the loop ----------------------------------------------------------------------------------
+
+    async def drive(self) -> None:
+        """Run what may run until the run has ended or the lease is lost."""
+        await self._load()
+        failure: Exception | None = None
+        async with anyio.create_task_group() as self._tasks:
+            try:
+                while not self._over:
+                    if self._results:
+                        await self._step(*self._results.popleft())
+                    elif self._noticed:
+                        self._noticed = False
+                        await self._step(None, None)
+                    else:
+                        await self._signal.wait()
+            except StaleLease:
+                pass  # replaced, reset or cancelled: whoever did that has said so
+            except Exception as error:  # carried out of the group, which would wrap it
+                failure = error
+            self._tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+
+    def notify(self) -> None:
+        """The run's rows changed: look again."""
+        self._noticed = True
+        self._signal.set()
+        if self._inline is not None or self._backoffs:
+            run = self._host.read(lambda tx: tx.run(self._run.id))
+            gone = run is None or run.lease_epoch != self._epoch or run.lease_holder != self._host.worker
+            if self._inline is not None and (
+                gone or (run is not None and run.state not in (RunState.RUNNING, RunState.PAUSED))
+            ):
+                self._inline.cancel()
+            if gone or (run is not None and run.state is not RunState.RUNNING):
+                for scope in list(self._backoffs):
+                    scope.cancel()
+
+    async def _load(self) -> None:
+        if self._durable:
+            self._walk, self._links = self._host.read(lambda tx: restore(tx, self._run, self._graph))
+            self._walk.suspend()
+            return
+        live = self._host.read(lambda tx: tx.frontier(self._run.id))
+        if isinstance(live, LiveFrontier):
+            self._walk, self._links = live.walk, live.links
+            return
+        ref = self._run.input
+        value = None if ref is None else self._host.read(lambda tx: tx.value(self._run.id, ref))
+        self._walk.begin(self._run.entry, value)
+        live = LiveFrontier(self._walk, self._links)
+        await self._host.write(lambda tx: tx.attach(self._run.id, live))
+
+    async def _step(self, branch: Branch | None, result: Result | None) -> None:
+        """Apply one result, or just look at the rows; then begin what may begin."""
+        if branch is not None and branch.state != "running":
+            return  # a loser of a race, or a visit that a failure put back
+        if not self._durable and not self._noticed and not self._paused and isinstance(result, Next | FanOut | Join):
+            assert branch is not None
+            try:
+                applied = self._walk.apply(branch.id, result)
+            except QuiesceError as error:
+                result = self._error(branch, error)
+            else:
+                self._forget(branch)
+                self._drop(applied)
+                if not self._walk.at_rest:
+                    await self._begin(self._take())
+                    return
+                self._noticed = True  # the last one joined while others wait for child runs
+                return
+        await self._begin(await self._commit(branch, result))
+
+    def _take(self) -> list[Branch]:
+        taken = []
+        while (branch := self._walk.take()) is not None:
+            taken.append(branch)
+        return taken
+
+    # --- one transaction ---------------------------------------------------------------------------
+
+    async def _commit(self, branch: Branch | None, result: Result | None) -> list[Branch]:
+        """Apply a result in one transaction and take what begins next; returns what was taken."""
+        packed: dict[int, bytes] = {}
+        if self._durable and branch is not None and result is not None:
+            try:
+                self._pack(branch, result, packed)
+            except QuiesceError as error:
+                result = self._error(branch, error)
+        error: Exception | None = None
+        began = False
+
+        def work(tx: Transaction) -> tuple[list[Branch], Applied | None]:
+            nonlocal began, error
+            run = claims.current(tx, self._run.id, self._host.worker, self._epoch)
+            began = True
+            if run.state not in (RunState.RUNNING, RunState.PAUSED):
+                self._over = True
+                return [], None
+            self._hear(tx, run)
+            applied = None
+            if branch is not None and result is not None:
+                applied, error = self._apply(tx, run, branch, result)
+            if self._over:
+                self._keep(tx, run, branch, result, packed)
+                self._end(tx, run, applied, error)
+                return [], applied
+            self._paused = run.state is RunState.PAUSED or self._walk.suspended
+            if not self._paused:
+                taken = self._take()
+            else:
+                self._walk.suspend()
+                taken = []
+            self._keep(tx, run, branch, result, packed)
+            if isinstance(result, Pause) and branch is not None:
+                self._fence(tx, run, result)
+            if branch is not None and run.state is RunState.PAUSED:
+                fence.release_piece(tx, run, branch.id)
+            if not taken and self._walk.at_rest:
+                fence.rest(tx, run)
+            return taken, applied
+
+        while True:
+            try:
+                taken, applied = await self._host.write(work)
+                break
+            except StoreBusy:
+                if began:
+                    raise
+                # Somebody else holds the write lock; what this visit did must not be lost for that.
+        if applied is not None:
+            self._drop(applied)
+        if error is not None:
+            self._host.failed(self._run.id, error)
+        return taken
+
+    def _hear(self, tx: Transaction, run: RunRecord) -> None:
+        """Take over what verbs did to the rows of this run since the last look."""
+        if self._durable and (woken := tx.woken(run.id)):
+            for piece in woken:
+                if piece in self._walk and self._walk[piece].state in ("paused", "waiting"):
+                    self._walk.wake(piece)
+            tx.seen_woken(run.id)
+        if run.state is RunState.RUNNING and self._walk.suspended:
+            self._walk.resume(())
+
+    def _apply(
+        self, tx: Transaction, run: RunRecord, branch: Branch, result: Result
+    ) -> tuple[Applied | None, Exception | None]:
+        if isinstance(result, Again):
+            self._walk.requeue(branch.id, attempt=result.attempt)
+            return None, None
+        if isinstance(result, Hang):
+            self._hang(tx, run, branch)
+            return None, None
+        if isinstance(result, Pause):
+            try:
+                self._ask(tx, run, branch, result)
+            except QuiesceError as refused:
+                result = self._error(branch, refused)
+        try:
+            applied = self._walk.apply(branch.id, result)
+        except QuiesceError as refused:
+            result = self._error(branch, refused)
+            applied = self._walk.apply(branch.id, result)
+        if not isinstance(result, Pause | Error):
+            self._forget(branch)
+        for lost in applied.abandoned:
+            self._abandon(tx, run, lost)
+        error = None
+        if applied.error is not None:
+            self._over = True
+            cause = applied.error
+            error = cause if isinstance(cause, Exception) else NodeError(branch.node, branch.id, str(cause))
+        elif applied.finished is not None:
+            self._over = True
+        return applied, error
+
+    def _end(
+        self, tx: Transaction, run: RunRecord, applied: Applied | None, error: Exception | None
+    ) -> None:
+        if error is not None:
+            ending.fail(tx, run, str(error), tx.now + timedelta(seconds=self._host.drain_timeout))
+        elif applied is not None and applied.finished is not None:
+            ending.complete(tx, run, self._final)
+
+    _final: Any = None
+
+    def _keep(
+        self,
+        tx: Transaction,
+        run: RunRecord,
+        branch: Branch | None,
+        result: Result | None,
+        packed: dict[int, bytes],
+    ) -> None:
+        """Write the rows that changed, and the visit to the log."""
+        if isinstance(result, Finish):
+            self._final = packed[id(result.value)] if self._durable else result.value
+        refs: dict[int, int] = {}
+        if self._durable:
+            refs = save(tx, run.id, self._graph, self._walk.drain(), self._links, packed)
+        elif not self._host.listened():
+            return
+        if branch is not None and result is not None and not isinstance(result, Again | Hang):
+            tx.log(run, "visit", None, None, _visit(branch, self._visited, result, refs))
+
+    _visited = ""
+
+    def _pack(self, branch: Branch, result: Result, packed: dict[int, bytes]) -> None:
+        """Encode what a transition carries before anything is changed; it may not be storable."""
+        match result:
+            case Next(node, value):
+                packed[id(value)] = pack(self._graph, node, value)
+            case FanOut(targets):
+                for target in targets:
+                    packed[id(target.value)] = pack(self._graph, target.node, target.value)
+            case Join(node, value):
+                declared = self._graph.payload_type(branch.node, node)
+                packed[id(value)] = codec.encode(value, declared, place=f"payload of node {branch.node!r}")
+            case Finish(value):
+                into = self._walk.arrives_at(branch.id)
+                declared = (
+                    self._graph.output_type if into is None else self._graph.payload_type(branch.node, into)
+                )
+                packed[id(value)] = codec.encode(value, declared, place=f"result of node {branch.node!r}")
+            case _:
+                pass
+
+    # --- holds, children ---------------------------------------------------------------------------
+
+    def _path(self, branch: Branch) -> str:
+        return f"{branch.node}#{branch.id}" if branch.groups else branch.node
+
+    def _ask(self, tx: Transaction, run: RunRecord, branch: Branch, pause: Pause) -> None:
+        deadline = pause.deadline
+        if isinstance(deadline, timedelta):
+            deadline = tx.now + deadline
+        elif deadline is not None and not isinstance(deadline, datetime):
+            deadline = tx.now + timedelta(seconds=deadline)
+        on_deadline: Any = pause.on_deadline
+        expects = codec.schema(pause.expects)
+        if isinstance(on_deadline, tuple):
+            on_deadline = ("answer", codec.jsonable(on_deadline[1], place="on_deadline"))
+            if expects is not None:
+                codec.check_schema(on_deadline[1], expects)
+        question = holds.Question(
+            path=self._path(branch),
+            piece=branch.id,
+            reason=pause.reason,
+            key=pause.key,
+            payload=codec.jsonable(pause.payload, place=f"payload of the question of node {branch.node!r}"),
+            expects=expects,
+            deadline=deadline,
+            on_deadline=on_deadline,
+        )
+        hold = holds.ask(tx, run, question, self._host.clock.new_id("hold"))
+        self._links.hold[branch.id] = hold.id
+        if deadline is not None:
+            self._host.deadline_changed()
+
+    def _fence(self, tx: Transaction, run: RunRecord, pause: Pause) -> None:
+        lock = Lock("holds", pause.reason, None, tx.now)
+        if run.state is RunState.RUNNING:
+            drain_until = tx.now + timedelta(seconds=self._host.drain_timeout)
+            fence.fence(tx, run, lock, drain_until=drain_until, cause="pause")
+        elif "holds" not in run.locks:
+            run.locks["holds"] = lock
+            run.updated_at = tx.now
+            tx.save_run(run, generation=run.generation)
+
+    def _abandon(self, tx: Transaction, run: RunRecord, branch_id: int) -> None:
+        """A branch lost its race while it asked or waited: nobody wants its answer any more."""
+        hold = tx.hold(self._links.hold.pop(branch_id, ""))
+        if hold is not None and hold.state == "open":
+            hold.state, hold.answered_at = "withdrawn", tx.now
+            tx.settle_hold(hold)
+            tx.log(run, "withdrawn", None, None, {"hold": hold.id, "because": "its branch lost a race"})
+        child = tx.run(self._links.child.pop(branch_id, ""))
+        if child is not None and child.state not in (RunState.COMPLETED, RunState.CANCELLED):
+            request = Request("cancel", child.id, f"race in {run.id}", run.id, remember=False)
+            ending.cancel(tx, request, child.id)
+
+    def _hang(self, tx: Transaction, run: RunRecord, branch: Branch) -> None:
+        """Start the child run of a branch, or bring a failed one back, and wait for it."""
+        flow = self._visits[branch.node].node.flow
+        child = tx.run(self._links.child.get(branch.id, ""))
+        request = Request("start", "", "", run.id, remember=False)
+        if child is not None and child.state is RunState.FAILED:
+            self._walk.hang(branch.id)
+            ending.retry(tx, Request("retry", child.id, "", run.id, remember=False), child.id)
+            return
+        assert flow is not None
+        what, value = self._host.describe(flow, branch.input)
+        child_id = f"{run.id}.{len(tx.children(run.id)) + 1}"
+        self._links.child[branch.id] = child_id
+        self._walk.hang(branch.id)
+        starting.start(tx, request, child_id, what, value, parent=(run.id, branch.id))
+
+    def _forget(self, branch: Branch) -> None:
+        self._links.hold.pop(branch.id, None)
+        self._links.child.pop(branch.id, None)
+        self._links.lost.pop(branch.id, None)
+
+    def _drop(self, applied: Applied) -> None:
+        """Stop visits that are in flight and no longer wanted."""
+        for branch_id in applied.cancelled:
+            scope = self._scopes.get(branch_id)
+            if scope is not None:
+                scope.cancel()
+
+    # --- visits ------------------------------------------------------------------------------------
+
+    async def _begin(self, taken: list[Branch]) -> None:
+        alone = len(taken) == 1 and self._walk.sole
+        for branch in taken:
+            visits = self._visits[branch.node]
+            if visits.inline:
+                await self._begin_inline(branch, visits, alone)
+            else:
+                self._tasks.start_soon(self._visit, branch, visits)
+        self._turns += len(taken)
+        if self._turns >= TURNS:
+            self._turns = 0
+            await anyio.lowlevel.checkpoint()
+
+    async def _begin_inline(self, branch: Branch, visits: _Visits, alone: bool) -> None:
+        assert visits.evaluate is not None
+        try:
+            ctx = self._context(branch) if visits.context else None
+            output = visits.evaluate(branch.input, ctx)
+            if not inspect.isawaitable(output):
+                returned = visits.decide(output, ctx)
+                if not inspect.isawaitable(returned):
+                    self._done(branch, self._resolve(branch, returned))
+                    return
+                rest = self._decided(branch, returned)
+            else:
+                rest = self._evaluated(branch, visits, output, ctx)
+        except Exception as error:
+            self._done(branch, self._error(branch, error))
+            return
+        if alone:
+            with anyio.CancelScope() as self._inline:
+                self._done(branch, await rest)
+            self._inline = None
+        else:
+            self._tasks.start_soon(self._await_visit, branch, rest)
+
+    async def _await_visit(self, branch: Branch, rest: Awaitable[Result]) -> None:
+        with anyio.CancelScope() as scope:
+            self._scopes[branch.id] = scope
+            self._done(branch, await rest)
+        self._leave(branch, scope)
+
+    async def _visit(self, branch: Branch, visits: _Visits) -> None:
+        with anyio.CancelScope() as scope:
+            self._scopes[branch.id] = scope
+            self._done(branch, await self._attempts(branch, visits))
+        self._leave(branch, scope)
+
+    def _leave(self, branch: Branch, scope: anyio.CancelScope) -> None:
+        if self._scopes.get(branch.id) is scope:
+            del self._scopes[branch.id]
+
+    def _done(self, branch: Branch, result: Result) -> None:
+        self._visited = branch.node
+        self._results.append((branch, result))
+        self._signal.set()
+
+    async def _attempts(self, branch: Branch, visits: _Visits) -> Result:
+        """Evaluate a node with its time-out, and again as often as it may be tried."""
+        if visits.node.flow is not None:
+            return await self._child_outcome(branch, visits)
+        attempt = branch.attempt
+        while True:
+            try:
+                ctx = self._context(branch, attempt) if visits.context else None
+                output = await self._timed(visits, branch, ctx)
+                returned = visits.decide(output, ctx)
+                if inspect.isawaitable(returned):
+                    returned = await returned
+                return self._resolve(branch, returned)
+            except Exception as error:
+                if attempt > visits.node.retries or isinstance(error, Expired):
+                    return self._error(branch, error)
+                attempt += 1
+                if visits.node.backoff and not self._paused:
+                    await self._back_off(visits.node.backoff * 2 ** (attempt - 2))
+                if self._noticed or self._paused:
+                    return Again(attempt)
+
+    async def _timed(self, visits: _Visits, branch: Branch, ctx: NodeContext | None) -> Any:
+        assert visits.evaluate is not None
+        evaluate = visits.evaluate
+        timeout = visits.node.timeout
+        try:
+            with anyio.fail_after(timeout):
+                if visits.node.blocking:
+                    return await anyio.to_thread.run_sync(
+                        evaluate, branch.input, ctx, abandon_on_cancel=True
+                    )
+                output = evaluate(branch.input, ctx)
+                return await output if inspect.isawaitable(output) else output
+        except TimeoutError as error:
+            if timeout is None or str(error):
+                raise
+            raise TimeoutError(f"it took longer than its time-out of {timeout:g} s") from None
+
+    async def _back_off(self, seconds: float) -> None:
+        with anyio.CancelScope() as scope:
+            self._backoffs.add(scope)
+            try:
+                await self._host.clock.sleep(seconds)
+            finally:
+                self._backoffs.discard(scope)
+
+    async def _evaluated(
+        self, branch: Branch, visits: _Visits, output: Awaitable[Any], ctx: NodeContext | None
+    ) -> Result:
+        try:
+            returned = visits.decide(await output, ctx)
+            if inspect.isawaitable(returned):
+                returned = await returned
+            return self._resolve(branch, returned)
+        except Exception as error:
+            return self._error(branch, error)
+
+    async def _decided(self, branch: Branch, returned: Awaitable[Any]) -> Result:
+        try:
+            return self._resolve(branch, await returned)
+        except Exception as error:
+            return self._error(branch, error)
+
+    def _resolve(self, branch: Branch, returned: Any) -> Result:
+        case = resolve(self._graph, branch.node, returned, self._walk.arrives_at(branch.id))
+        return self._error(branch, case.cause) if isinstance(case, Error) else case
+
+    async def _child_outcome(self, branch: Branch, visits: _Visits) -> Result:
+        child_id = self._links.child.get(branch.id)
+        child = None if child_id is None else self._host.read(lambda tx: tx.run(child_id))
+        if child is None or (child.state is RunState.FAILED and branch.id in self._links.lost):
+            self._links.lost.pop(branch.id, None)
+            return Hang()
+        try:
+            if child.state is RunState.COMPLETED:
+                returned = visits.decide(self._host.value_of(child), None)
+                if inspect.isawaitable(returned):
+                    returned = await returned
+                return self._resolve(branch, returned)
+            if child.state is RunState.FAILED:
+                self._links.lost[branch.id] = 0  # a retry of this run brings the child back
+                raise self._host.error_of(child)
+            if child.state is RunState.CANCELLED:
+                raise RunCancelled(child.id)
+            return Hang()
+        except Exception as error:
+            return self._error(branch, error)
+
+    def _context(self, branch: Branch, attempt: int | None = None) -> NodeContext:
+        """What the node may know of its visit. Raises Expired if its question did."""
+        hold = self._hold(branch)
+        answered = hold is not None and hold.state == "answered"
+        answer = None
+        if hold is not None and hold.state == "expired":
+            raise Expired(f"hold {hold.id!r} ({hold.reason or hold.path}) expired")
+        if hold is not None and answered:
+            gate = self._graph.nodes[branch.node].gate
+            answer = hold.answer
+            if gate is not None and gate.expects is not None:
+                answer = codec.validate_json(answer, gate.expects, place=f"answer of {hold.path}")
+        return NodeContext(
+            run=self._run.id,
+            branch=branch.id,
+            attempt=attempt or branch.attempt,
+            answered=answered,
+            given=answer,
+            rejected=hold.answer if hold is not None and hold.state == "rejected" else None,
+        )
+
+    def _hold(self, branch: Branch) -> HoldRecord | None:
+        hold_id = self._links.hold.get(branch.id)
+        return None if hold_id is None else self._host.read(lambda tx: tx.hold(hold_id))
+
+    def _error(self, branch: Branch, cause: Exception | str) -> Error:
+        """The failure of a branch, with the node's name and the error itself as its cause."""
+        if isinstance(cause, str):
+            error = NodeError(branch.node, branch.id, f"node {branch.node!r} failed: {cause}")
+        else:
+            text = str(cause) or type(cause).__name__
+            named = text if isinstance(cause, QuiesceError) else f"{type(cause).__name__}: {text}"
+            error = NodeError(branch.node, branch.id, f"node {branch.node!r} failed: {named}")
+            error.__cause__ = cause
+        return Error(error)
+
+
+def _visit(branch: Branch, node: str, result: Result, refs: dict[int, int]) -> dict[str, Any]:
+    """A visit as the log keeps it: where it was, and what followed with which values."""
+    data: dict[str, Any] = {"branch": branch.id, "node": node}
+    match result:
+        case Next(to, value):
+            data |= {"did": "next", "to": [[to, refs.get(id(value))]]}
+        case FanOut(targets, into):
+            data |= {"did": "fan_out", "to": [[item.node, refs.get(id(item.value))] for item in targets]}
+            data["join"] = into
+        case Join(to, value):
+            data |= {"did": "join", "to": [[to, refs.get(id(value))]]}
+        case Finish(value):
+            data |= {"did": "finish", "value": refs.get(id(value))}
+        case Pause(reason):
+            data |= {"did": "pause", "reason": reason}
+        case Error(cause):
+            data |= {"did": "error", "error": str(cause)}
+        case _:
+            pass
+    return data
+
+
