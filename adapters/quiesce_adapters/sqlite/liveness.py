@@ -164,8 +164,8 @@ class _File:
             writable = False
             try:
                 fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError as second:
-                raise StoreReadOnly(f"cannot open {path}: {second.strerror}") from second
+            except OSError:
+                raise StoreReadOnly(f"cannot make or open {path}: {error.strerror}") from error
         found = os.fstat(fd)
         key = (found.st_dev, found.st_ino)
         if key in _FILES:  # another process put a file that we have open under this name, just now

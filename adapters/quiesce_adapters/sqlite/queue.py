@@ -28,6 +28,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -232,7 +233,5 @@ class _Waiter:
         os.write(self._mouth, b"!")
 
     def hush(self) -> None:
-        try:
+        with suppress(BlockingIOError):  # woken for nothing
             os.read(self.ear, 1)
-        except BlockingIOError:  # woken for nothing
-            pass
