@@ -1,4 +1,4 @@
-"""quiesce: one runtime that pauses anything that runs, and knows what is held, why, by whom, and what will run again.
+"""quiesce: one runtime that pauses anything that runs, and always knows what is held, why and by whom.
 
 Define a flow (a `Graph`), open a `Runtime` on a store, and use the verbs: start, pause, resume, answer,
 cancel, reset, retry. `runtime.py` is the entry to read; `ARCHITECTURE.md` explains the whole in a page.
@@ -7,7 +7,19 @@ cancel, reset, retry. `runtime.py` is the entry to read; `ARCHITECTURE.md` expla
 from quiesce import errors
 from quiesce.backend import Capabilities, SuspensionBackend
 from quiesce.graph import Concurrency, Graph, JoinInput, NodeContext, NodeRef, Transition
-from quiesce.runs import Ack, AnswerAck, Episode, Event, Hold, Lock, Page, PauseAck, Receipt, ResumeAck, RunStatus
+from quiesce.runs import (
+    Ack,
+    AnswerAck,
+    Episode,
+    Event,
+    Hold,
+    Lock,
+    Page,
+    PauseAck,
+    Receipt,
+    ResumeAck,
+    RunStatus,
+)
 from quiesce.runtime import Completed, CurrentNodes, Idle, Outcome, Paused, Run, Runtime
 from quiesce.states import RunState
 from quiesce.store import Store

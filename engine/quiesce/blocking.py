@@ -7,7 +7,7 @@ there. `with Runtime.blocking("flows.db") as rt: outcome = rt.run(flow, 3)`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from types import TracebackType
@@ -89,12 +89,12 @@ def _call(method: Any, portal: BlockingPortal, *args: Any, **kwargs: Any) -> Any
     return _blocking(portal.call(partial(method, *args, **kwargs)), portal)
 
 
-def _iterate(stream: AsyncIterator[Any], portal: BlockingPortal) -> Iterator[Any]:
+def _iterate(stream: AsyncGenerator[Any, None], portal: BlockingPortal) -> Iterator[Any]:
     try:
         while True:
             try:
-                yield portal.call(stream.__anext__)
+                yield portal.call(lambda: anext(stream))
             except StopAsyncIteration:
                 return
     finally:
-        portal.call(stream.aclose)  # type: ignore[attr-defined]
+        portal.call(stream.aclose)

@@ -76,7 +76,8 @@ def load(text: str) -> Any:
         raise FlowNotFound(f"{place} has no {name!r}{has}", flow=text) from None
     if not _is_flow(flow):
         raise FlowNotFound(
-            f"{text} is a {type(flow).__name__}, not a flow (a Graph, an @agent function or a Team)", flow=text
+            f"{text} is a {type(flow).__name__}, not a flow (a Graph, an @agent function or a Team)",
+            flow=text,
         )
     return flow
 
@@ -140,9 +141,7 @@ def _broken(place: str, text: str, error: Exception) -> FlowNotImportable:
         trace = trace.tb_next
     if isinstance(error, SyntaxError) and error.filename:
         where = f" ({error.filename}, line {error.lineno})"
-    return FlowNotImportable(
-        f"{place} cannot be imported: {type(error).__name__}: {error}{where}", flow=text
-    )
+    return FlowNotImportable(f"{place} cannot be imported: {type(error).__name__}: {error}{where}", flow=text)
 
 
 class Flows:

@@ -27,6 +27,7 @@ from quiesce.backend import Asked
 from quiesce.blocking import BlockingRuntime
 from quiesce.clock import Clock, SystemClock
 from quiesce.errors import QuiesceError, StoreMismatch
+from quiesce.hosting import Hosting
 from quiesce.local import LocalBackend
 from quiesce.rules.requests import UNSET
 from quiesce.runs import (
@@ -289,7 +290,9 @@ class Runtime:
     async def __aenter__(self) -> Self:
         store = open_store(self._target, self._clock, self._durability)
         backend = LocalBackend(
-            store, self._clock, flows=self._flows, drain_timeout=self._drain_timeout, drive=self._drive
+            Hosting(
+                store, self._clock, flows=self._flows, drain_timeout=self._drain_timeout, drive=self._drive
+            )
         )
         await backend.__aenter__()
         self._entered = backend
@@ -359,9 +362,7 @@ class Runtime:
         reason: str | None = None,
     ) -> Outcome:
         """Start a run and wait until it settles; the body's error is raised here."""
-        run = await self.start(
-            flow, input, run_id=run_id, request_id=request_id, actor=actor, reason=reason
-        )
+        run = await self.start(flow, input, run_id=run_id, request_id=request_id, actor=actor, reason=reason)
         return await run.settled()
 
     async def pause(
@@ -436,9 +437,7 @@ class Runtime:
         reason: str | None = None,
     ) -> AnswerAck:
         """Settle an open hold with a no; raises as `answer`."""
-        return await self._backend.answer(
-            hold_id, message, Asked(request_id, actor, reason), rejected=True
-        )
+        return await self._backend.answer(hold_id, message, Asked(request_id, actor, reason), rejected=True)
 
     async def cancel(
         self,
@@ -552,5 +551,3 @@ def open_store(target: str | Path | Store | None, clock: Clock, durability: str)
         opened: Store = point.load()(text, clock=clock, durability=durability)
         return opened
     raise StoreMismatch(f"no store is installed for {scheme}:// ({text}); a path or sqlite:///path will do")
-
-

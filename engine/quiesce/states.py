@@ -27,7 +27,17 @@ from types import MappingProxyType
 
 from quiesce.errors import IllegalTransition, NotResumable, RunActive
 
-__all__ = ["ACTIVE", "ENDED", "TRANSITIONS", "Row", "RunEvent", "RunState", "advance", "legal_events", "row_of"]
+__all__ = [
+    "ACTIVE",
+    "ENDED",
+    "TRANSITIONS",
+    "Row",
+    "RunEvent",
+    "RunState",
+    "advance",
+    "legal_events",
+    "row_of",
+]
 
 
 class RunState(StrEnum):

@@ -357,7 +357,9 @@ class Transaction(Reader, Protocol):
         """A receipt for each piece of the run; returns (captured, still running)."""
         ...
 
-    def drain(self, episode_id: str, drain: str, *, piece: int | None = None, only: Sequence[str] = ()) -> int:
+    def drain(
+        self, episode_id: str, drain: str, *, piece: int | None = None, only: Sequence[str] = ()
+    ) -> int:
         """Move receipts (all, or of one piece) that are in one of `only` to `drain`; returns how many."""
         ...
 
@@ -386,6 +388,10 @@ class Transaction(Reader, Protocol):
         self, run: RunRecord, kind: str, actor: str | None, request_id: str | None, data: Mapping[str, Any]
     ) -> None: ...
     def enlist(self, pid: int, host: str, flows: Sequence[tuple[str, str]]) -> int: ...
+    def announce(self, incarnation: int, flows: Sequence[tuple[str, str]]) -> None:
+        """Change what a worker says it serves."""
+        ...
+
     def discharge(self, incarnation: int) -> None: ...
 
 

@@ -6,76 +6,38 @@ what begins next. So a durable run costs one commit per visit, and after a kill 
 queued and what was in flight. A visit that begins is marked in the transaction that took it, never
 before: if the fence committed first, the transaction sees it and nothing begins.
 
-Synchronous nodes are evaluated on the spot; what has to be awaited becomes a task, except that a run with
-a single branch awaits it here, since nothing else of it could run meanwhile. A run in memory whose visit
-just goes on writes nothing at all: its frontier is the walk itself.
+`visiting.py` evaluates. A run in memory whose visit just goes on writes nothing at all: its frontier is the
+walk itself.
 
 Source: spec graph (scheduling, pause, durable graphs); spec engine, 4 (pause).
 """
 
 from __future__ import annotations
 
-import inspect
 from collections import deque
-from collections.abc import Awaitable
 from datetime import datetime, timedelta
 from typing import Any
 
 import anyio
-import anyio.lowlevel
-import anyio.to_thread
 
 from quiesce import codec
 from quiesce.backend import Host
-from quiesce.errors import Expired, NodeError, QuiesceError, RunCancelled, StaleLease, StoreBusy
-from quiesce.graph import Graph, NodeContext, NodeRef, bind, bind_transition, needs_context, resolve
+from quiesce.errors import NodeError, QuiesceError, StaleLease, StoreBusy
+from quiesce.graph import Graph
 from quiesce.graph.rows import Branch
-from quiesce.graph.transitions import Case, Error, FanOut, Finish, Join, Next, Pause
+from quiesce.graph.transitions import Error, FanOut, Finish, Join, Next, Pause
 from quiesce.graph.walk import Applied, Walk
 from quiesce.rules import claims, ending, fence, holds, starting
 from quiesce.rules.requests import Request
 from quiesce.runs import Lock
 from quiesce.signals import Signal
 from quiesce.states import RunState
-from quiesce.store import HoldRecord, RunRecord, Transaction
+from quiesce.store import RunRecord, Transaction
 
 from .frontier import Links, LiveFrontier, pack, restore, save
+from .visiting import Again, Hang, Result, Visiting
 
 __all__ = ["ReplayDriver"]
-
-TURNS = 32
-"""Visits in a row without a wait before the event loop gets its turn."""
-
-
-class Again:
-    """The result of a visit that failed and is to be tried once more."""
-
-    __slots__ = ("attempt",)
-
-    def __init__(self, attempt: int) -> None:
-        self.attempt = attempt
-
-
-class Hang:
-    """The result of a visit whose node is a flow: the branch waits for a run of it."""
-
-    __slots__ = ()
-
-
-Result = Case | Again | Hang
-
-
-class _Visits:
-    """The compiled functions of one node."""
-
-    __slots__ = ("context", "decide", "evaluate", "inline", "node")
-
-    def __init__(self, node: NodeRef[Any, Any]) -> None:
-        self.node = node
-        self.context = needs_context(node)
-        self.evaluate = None if node.flow is not None else bind(node)
-        self.decide = bind_transition(node)
-        self.inline = not (node.blocking or node.timeout or node.retries or node.flow is not None)
 
 
 class ReplayDriver:
@@ -89,28 +51,28 @@ class ReplayDriver:
         self._durable = host.store.durable
         self._walk = Walk(graph.concurrency, record=False)
         self._links = Links()
-        self._visits = {name: _Visits(ref) for name, ref in graph.nodes.items()}
-        self._results: deque[tuple[Branch, Result]] = deque()
-        self._scopes: dict[int, anyio.CancelScope] = {}
-        self._backoffs: set[anyio.CancelScope] = set()
+        self._results: deque[tuple[Branch, Result, str]] = deque()
         self._signal = Signal()
         self._noticed = True
         self._paused = False
         self._over = False
-        self._inline: anyio.CancelScope | None = None
-        self._turns = 0
+        self._visiting: Visiting | None = None
 
     # --- the loop ----------------------------------------------------------------------------------
 
     async def drive(self) -> None:
         """Run what may run until the run has ended or the lease is lost."""
         await self._load()
+        self._visiting = Visiting(
+            self._host, self._graph, self._run.id, self._walk, self._links, self._done, self._is_stopped
+        )
         failure: Exception | None = None
         async with anyio.create_task_group() as self._tasks:
             try:
                 while not self._over:
                     if self._results:
-                        await self._step(*self._results.popleft())
+                        branch, result, self._visited = self._results.popleft()
+                        await self._step(branch, result)
                     elif self._noticed:
                         self._noticed = False
                         await self._step(None, None)
@@ -128,16 +90,27 @@ class ReplayDriver:
         """The run's rows changed: look again."""
         self._noticed = True
         self._signal.set()
-        if self._inline is not None or self._backoffs:
+        if self._visiting is not None and self._visiting.waits:
             run = self._host.read(lambda tx: tx.run(self._run.id))
             gone = run is None or run.lease_epoch != self._epoch or run.lease_holder != self._host.worker
-            if self._inline is not None and (
-                gone or (run is not None and run.state not in (RunState.RUNNING, RunState.PAUSED))
-            ):
-                self._inline.cancel()
-            if gone or (run is not None and run.state is not RunState.RUNNING):
-                for scope in list(self._backoffs):
-                    scope.cancel()
+            if gone or run is None or run.state is not RunState.RUNNING:
+                self._visiting.interrupt(ended=gone or run is None or run.state is not RunState.PAUSED)
+
+    @property
+    def _here(self) -> Visiting:
+        assert self._visiting is not None
+        return self._visiting
+
+    async def _begin(self, taken: list[Branch]) -> None:
+        if taken:
+            await self._here.begin(taken, self._tasks)
+
+    def _done(self, branch: Branch, result: Result) -> None:
+        self._results.append((branch, result, branch.node))
+        self._signal.set()
+
+    def _is_stopped(self) -> bool:
+        return self._noticed or self._paused
 
     async def _load(self) -> None:
         if self._durable:
@@ -158,12 +131,17 @@ class ReplayDriver:
         """Apply one result, or just look at the rows; then begin what may begin."""
         if branch is not None and branch.state != "running":
             return  # a loser of a race, or a visit that a failure put back
-        if not self._durable and not self._noticed and not self._paused and isinstance(result, Next | FanOut | Join):
+        if (
+            not self._durable
+            and not self._noticed
+            and not self._paused
+            and isinstance(result, Next | FanOut | Join)
+        ):
             assert branch is not None
             try:
                 applied = self._walk.apply(branch.id, result)
             except QuiesceError as error:
-                result = self._error(branch, error)
+                result = self._here.error(branch, error)
             else:
                 self._forget(branch)
                 self._drop(applied)
@@ -189,25 +167,24 @@ class ReplayDriver:
             try:
                 self._pack(branch, result, packed)
             except QuiesceError as error:
-                result = self._error(branch, error)
-        error: Exception | None = None
+                result = self._here.error(branch, error)
         began = False
 
-        def work(tx: Transaction) -> tuple[list[Branch], Applied | None]:
-            nonlocal began, error
+        def work(tx: Transaction) -> tuple[list[Branch], Applied | None, Exception | None]:
+            nonlocal began
             run = claims.current(tx, self._run.id, self._host.worker, self._epoch)
             began = True
             if run.state not in (RunState.RUNNING, RunState.PAUSED):
                 self._over = True
-                return [], None
+                return [], None, None
             self._hear(tx, run)
-            applied = None
+            applied = error = None
             if branch is not None and result is not None:
                 applied, error = self._apply(tx, run, branch, result)
             if self._over:
                 self._keep(tx, run, branch, result, packed)
                 self._end(tx, run, applied, error)
-                return [], applied
+                return [], applied, error
             self._paused = run.state is RunState.PAUSED or self._walk.suspended
             if not self._paused:
                 taken = self._take()
@@ -221,11 +198,11 @@ class ReplayDriver:
                 fence.release_piece(tx, run, branch.id)
             if not taken and self._walk.at_rest:
                 fence.rest(tx, run)
-            return taken, applied
+            return taken, applied, error
 
         while True:
             try:
-                taken, applied = await self._host.write(work)
+                taken, applied, failure = await self._host.write(work)
                 break
             except StoreBusy:
                 if began:
@@ -233,8 +210,8 @@ class ReplayDriver:
                 # Somebody else holds the write lock; what this visit did must not be lost for that.
         if applied is not None:
             self._drop(applied)
-        if error is not None:
-            self._host.failed(self._run.id, error)
+        if failure is not None:
+            self._host.failed(self._run.id, failure)
         return taken
 
     def _hear(self, tx: Transaction, run: RunRecord) -> None:
@@ -260,11 +237,11 @@ class ReplayDriver:
             try:
                 self._ask(tx, run, branch, result)
             except QuiesceError as refused:
-                result = self._error(branch, refused)
+                result = self._here.error(branch, refused)
         try:
             applied = self._walk.apply(branch.id, result)
         except QuiesceError as refused:
-            result = self._error(branch, refused)
+            result = self._here.error(branch, refused)
             applied = self._walk.apply(branch.id, result)
         if not isinstance(result, Pause | Error):
             self._forget(branch)
@@ -279,9 +256,7 @@ class ReplayDriver:
             self._over = True
         return applied, error
 
-    def _end(
-        self, tx: Transaction, run: RunRecord, applied: Applied | None, error: Exception | None
-    ) -> None:
+    def _end(self, tx: Transaction, run: RunRecord, applied: Applied | None, error: Exception | None) -> None:
         if error is not None:
             ending.fail(tx, run, str(error), tx.now + timedelta(seconds=self._host.drain_timeout))
         elif applied is not None and applied.finished is not None:
@@ -386,7 +361,7 @@ class ReplayDriver:
 
     def _hang(self, tx: Transaction, run: RunRecord, branch: Branch) -> None:
         """Start the child run of a branch, or bring a failed one back, and wait for it."""
-        flow = self._visits[branch.node].node.flow
+        flow = self._here.nodes[branch.node].node.flow
         child = tx.run(self._links.child.get(branch.id, ""))
         request = Request("start", "", "", run.id, remember=False)
         if child is not None and child.state is RunState.FAILED:
@@ -408,193 +383,7 @@ class ReplayDriver:
     def _drop(self, applied: Applied) -> None:
         """Stop visits that are in flight and no longer wanted."""
         for branch_id in applied.cancelled:
-            scope = self._scopes.get(branch_id)
-            if scope is not None:
-                scope.cancel()
-
-    # --- visits ------------------------------------------------------------------------------------
-
-    async def _begin(self, taken: list[Branch]) -> None:
-        alone = len(taken) == 1 and self._walk.sole
-        for branch in taken:
-            visits = self._visits[branch.node]
-            if visits.inline:
-                await self._begin_inline(branch, visits, alone)
-            else:
-                self._tasks.start_soon(self._visit, branch, visits)
-        self._turns += len(taken)
-        if self._turns >= TURNS:
-            self._turns = 0
-            await anyio.lowlevel.checkpoint()
-
-    async def _begin_inline(self, branch: Branch, visits: _Visits, alone: bool) -> None:
-        assert visits.evaluate is not None
-        try:
-            ctx = self._context(branch) if visits.context else None
-            output = visits.evaluate(branch.input, ctx)
-            if not inspect.isawaitable(output):
-                returned = visits.decide(output, ctx)
-                if not inspect.isawaitable(returned):
-                    self._done(branch, self._resolve(branch, returned))
-                    return
-                rest = self._decided(branch, returned)
-            else:
-                rest = self._evaluated(branch, visits, output, ctx)
-        except Exception as error:
-            self._done(branch, self._error(branch, error))
-            return
-        if alone:
-            with anyio.CancelScope() as self._inline:
-                self._done(branch, await rest)
-            self._inline = None
-        else:
-            self._tasks.start_soon(self._await_visit, branch, rest)
-
-    async def _await_visit(self, branch: Branch, rest: Awaitable[Result]) -> None:
-        with anyio.CancelScope() as scope:
-            self._scopes[branch.id] = scope
-            self._done(branch, await rest)
-        self._leave(branch, scope)
-
-    async def _visit(self, branch: Branch, visits: _Visits) -> None:
-        with anyio.CancelScope() as scope:
-            self._scopes[branch.id] = scope
-            self._done(branch, await self._attempts(branch, visits))
-        self._leave(branch, scope)
-
-    def _leave(self, branch: Branch, scope: anyio.CancelScope) -> None:
-        if self._scopes.get(branch.id) is scope:
-            del self._scopes[branch.id]
-
-    def _done(self, branch: Branch, result: Result) -> None:
-        self._visited = branch.node
-        self._results.append((branch, result))
-        self._signal.set()
-
-    async def _attempts(self, branch: Branch, visits: _Visits) -> Result:
-        """Evaluate a node with its time-out, and again as often as it may be tried."""
-        if visits.node.flow is not None:
-            return await self._child_outcome(branch, visits)
-        attempt = branch.attempt
-        while True:
-            try:
-                ctx = self._context(branch, attempt) if visits.context else None
-                output = await self._timed(visits, branch, ctx)
-                returned = visits.decide(output, ctx)
-                if inspect.isawaitable(returned):
-                    returned = await returned
-                return self._resolve(branch, returned)
-            except Exception as error:
-                if attempt > visits.node.retries or isinstance(error, Expired):
-                    return self._error(branch, error)
-                attempt += 1
-                if visits.node.backoff and not self._paused:
-                    await self._back_off(visits.node.backoff * 2 ** (attempt - 2))
-                if self._noticed or self._paused:
-                    return Again(attempt)
-
-    async def _timed(self, visits: _Visits, branch: Branch, ctx: NodeContext | None) -> Any:
-        assert visits.evaluate is not None
-        evaluate = visits.evaluate
-        timeout = visits.node.timeout
-        try:
-            with anyio.fail_after(timeout):
-                if visits.node.blocking:
-                    return await anyio.to_thread.run_sync(
-                        evaluate, branch.input, ctx, abandon_on_cancel=True
-                    )
-                output = evaluate(branch.input, ctx)
-                return await output if inspect.isawaitable(output) else output
-        except TimeoutError as error:
-            if timeout is None or str(error):
-                raise
-            raise TimeoutError(f"it took longer than its time-out of {timeout:g} s") from None
-
-    async def _back_off(self, seconds: float) -> None:
-        with anyio.CancelScope() as scope:
-            self._backoffs.add(scope)
-            try:
-                await self._host.clock.sleep(seconds)
-            finally:
-                self._backoffs.discard(scope)
-
-    async def _evaluated(
-        self, branch: Branch, visits: _Visits, output: Awaitable[Any], ctx: NodeContext | None
-    ) -> Result:
-        try:
-            returned = visits.decide(await output, ctx)
-            if inspect.isawaitable(returned):
-                returned = await returned
-            return self._resolve(branch, returned)
-        except Exception as error:
-            return self._error(branch, error)
-
-    async def _decided(self, branch: Branch, returned: Awaitable[Any]) -> Result:
-        try:
-            return self._resolve(branch, await returned)
-        except Exception as error:
-            return self._error(branch, error)
-
-    def _resolve(self, branch: Branch, returned: Any) -> Result:
-        case = resolve(self._graph, branch.node, returned, self._walk.arrives_at(branch.id))
-        return self._error(branch, case.cause) if isinstance(case, Error) else case
-
-    async def _child_outcome(self, branch: Branch, visits: _Visits) -> Result:
-        child_id = self._links.child.get(branch.id)
-        child = None if child_id is None else self._host.read(lambda tx: tx.run(child_id))
-        if child is None or (child.state is RunState.FAILED and branch.id in self._links.lost):
-            self._links.lost.pop(branch.id, None)
-            return Hang()
-        try:
-            if child.state is RunState.COMPLETED:
-                returned = visits.decide(self._host.value_of(child), None)
-                if inspect.isawaitable(returned):
-                    returned = await returned
-                return self._resolve(branch, returned)
-            if child.state is RunState.FAILED:
-                self._links.lost[branch.id] = 0  # a retry of this run brings the child back
-                raise self._host.error_of(child)
-            if child.state is RunState.CANCELLED:
-                raise RunCancelled(child.id)
-            return Hang()
-        except Exception as error:
-            return self._error(branch, error)
-
-    def _context(self, branch: Branch, attempt: int | None = None) -> NodeContext:
-        """What the node may know of its visit. Raises Expired if its question did."""
-        hold = self._hold(branch)
-        answered = hold is not None and hold.state == "answered"
-        answer = None
-        if hold is not None and hold.state == "expired":
-            raise Expired(f"hold {hold.id!r} ({hold.reason or hold.path}) expired")
-        if hold is not None and answered:
-            gate = self._graph.nodes[branch.node].gate
-            answer = hold.answer
-            if gate is not None and gate.expects is not None:
-                answer = codec.validate_json(answer, gate.expects, place=f"answer of {hold.path}")
-        return NodeContext(
-            run=self._run.id,
-            branch=branch.id,
-            attempt=attempt or branch.attempt,
-            answered=answered,
-            given=answer,
-            rejected=hold.answer if hold is not None and hold.state == "rejected" else None,
-        )
-
-    def _hold(self, branch: Branch) -> HoldRecord | None:
-        hold_id = self._links.hold.get(branch.id)
-        return None if hold_id is None else self._host.read(lambda tx: tx.hold(hold_id))
-
-    def _error(self, branch: Branch, cause: Exception | str) -> Error:
-        """The failure of a branch, with the node's name and the error itself as its cause."""
-        if isinstance(cause, str):
-            error = NodeError(branch.node, branch.id, f"node {branch.node!r} failed: {cause}")
-        else:
-            text = str(cause) or type(cause).__name__
-            named = text if isinstance(cause, QuiesceError) else f"{type(cause).__name__}: {text}"
-            error = NodeError(branch.node, branch.id, f"node {branch.node!r} failed: {named}")
-            error.__cause__ = cause
-        return Error(error)
+            self._here.cancel(branch_id)
 
 
 def _visit(branch: Branch, node: str, result: Result, refs: dict[int, int]) -> dict[str, Any]:
@@ -617,5 +406,3 @@ def _visit(branch: Branch, node: str, result: Result, refs: dict[int, int]) -> d
         case _:
             pass
     return data
-
-

@@ -45,7 +45,9 @@ def file_system(folder: Path) -> str | None:
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
         point = left.split()[4].replace("\\040", " ")
-        inside = point == "/" or str(folder.resolve()) == point or str(folder.resolve()).startswith(point + "/")
+        inside = (
+            point == "/" or str(folder.resolve()) == point or str(folder.resolve()).startswith(point + "/")
+        )
         if inside and len(point) >= len(best) and right:
             best, kind = point, right.split()[0]
     return kind

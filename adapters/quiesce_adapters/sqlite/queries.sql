@@ -295,6 +295,9 @@ SELECT coalesce(max(seq), 0) FROM events
 -- worker.insert
 INSERT INTO workers (pid, host, started_at, flows) VALUES (?, ?, ?, ?)
 
+-- worker.announce
+UPDATE workers SET flows = ? WHERE incarnation = ?
+
 -- worker.delete
 DELETE FROM workers WHERE incarnation = ?
 

@@ -322,7 +322,9 @@ class SqliteStore:
         if name.startswith("SQLITE_READONLY"):
             return StoreReadOnly(f"{self.path} can only be read here; nothing was changed")
         if name.startswith("SQLITE_CANTOPEN"):
-            return StoreReadOnly(f"{self.path} cannot be opened: {error}; does its folder exist and allow it?")
+            return StoreReadOnly(
+                f"{self.path} cannot be opened: {error}; does its folder exist and allow it?"
+            )
         if name in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
             return StoreMismatch(
                 f"{self.path} is no quiesce store: {error}; nothing was changed: name another file with --db"

@@ -146,9 +146,7 @@ def reset(tx: Transaction, request: Request, run_id: str) -> Ack:
     return finish(tx, request, Ack(request.id, run.id, transitioned, run.generation))
 
 
-def retry(
-    tx: Transaction, request: Request, run_id: str, *, accepted: tuple[str, Any] | None = None
-) -> Ack:
+def retry(tx: Transaction, request: Request, run_id: str, *, accepted: tuple[str, Any] | None = None) -> Ack:
     """Continue a failed run from the point that failed, or a paused one in spite of its fault.
 
     What finished is not run again; what failed or was in flight is queued again with its input; open
@@ -198,7 +196,13 @@ def retry(
         if row.lost:
             row.lost = 0
             tx.move_pieces(run.id, [row])
-    tx.log(run, "retried", request.actor, request.id, {"reason": request.reason, "accepted": accepted is not None})
+    tx.log(
+        run,
+        "retried",
+        request.actor,
+        request.id,
+        {"reason": request.reason, "accepted": accepted is not None},
+    )
     moved = run.locks.keys() <= {"holds", "child"} and leave_or_wait(tx, run, request)
     return finish(tx, request, Ack(request.id, run.id, moved, found(tx, run.id).generation))
 

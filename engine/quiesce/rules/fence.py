@@ -41,7 +41,9 @@ def pause(tx: Transaction, request: Request, run_id: str, drain_until: datetime)
             # A hold alone stops only its piece, so children of a run paused by holds may still run.
             tx.fence_descendants(run.id, _parent_lock(run, lock), drain_until)
         counts = tx.drain_counts(run.episode_id) if run.episode_id else {}
-        tx.log(run, "pause-requested", request.actor, request.id, {"reason": request.reason, "locked": locked})
+        tx.log(
+            run, "pause-requested", request.actor, request.id, {"reason": request.reason, "locked": locked}
+        )
         return finish(
             tx,
             request,

@@ -44,7 +44,9 @@ def ask(tx: Transaction, run: RunRecord, question: Question, new_id: str) -> Hol
             return last
         last.state, last.answered_at = "withdrawn", tx.now
         tx.settle_hold(last)
-        tx.log(run, "withdrawn", None, None, {"hold": last.id, "because": "the place asks something else now"})
+        tx.log(
+            run, "withdrawn", None, None, {"hold": last.id, "because": "the place asks something else now"}
+        )
     hold = HoldRecord(
         id=new_id,
         run_id=run.id,

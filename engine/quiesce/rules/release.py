@@ -196,7 +196,16 @@ def _resume_paused(
     for receipt in receipts:
         if receipt.outcome in counts:
             counts[receipt.outcome] += 1
-    return ResumeAck(request.id, run.id, True, run.generation, episode_id=episode_id, **counts)
+    return ResumeAck(
+        request.id,
+        run.id,
+        True,
+        run.generation,
+        episode_id=episode_id,
+        continued=counts["continued"],
+        carried=counts["carried"],
+        skipped=counts["skipped"],
+    )
 
 
 def _inside(tx: Reader, hold: HoldRecord, owner: RunRecord, run: RunRecord) -> None:

@@ -1,0 +1,420 @@
+"""What are the rows of a memory store, and how are the facts of the store port read and written?
+
+Dictionaries of records. Values are the objects themselves; the frontier of a run is its driver's own
+(`attach`), not a copy. Records are copied on the way out, so that a refused rule leaves none half changed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from quiesce.clock import Clock
+from quiesce.errors import AlreadyAnswered, RunActive, StaleGeneration
+from quiesce.runs import Lock
+from quiesce.states import RunState
+from quiesce.store import (
+    ArrivalRow,
+    EpisodeRecord,
+    GroupRow,
+    HoldRecord,
+    PieceRow,
+    Pieces,
+    ReceiptRecord,
+    RequestRecord,
+    RunFilter,
+    RunRecord,
+    WorkerRecord,
+)
+
+__all__ = ["MemoryTransaction"]
+
+KEPT_EVENTS = 10_000
+
+
+class MemoryTransaction:
+    """The rows, and the statements over them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.now = clock.now()
+        self.touched: list[str] = []
+        self.quiet = True
+        self.living: set[int] = set()
+        self._runs: dict[str, RunRecord] = {}
+        self._children: dict[str, list[str]] = {}
+        self._values: dict[str, dict[int, Any]] = {}
+        self._pieces: dict[str, dict[int, PieceRow]] = {}
+        self._frontiers: dict[str, Pieces] = {}
+        self._episodes: dict[str, EpisodeRecord] = {}
+        self._last_episode: dict[str, str] = {}
+        self._receipts: dict[str, list[ReceiptRecord]] = {}
+        self._holds: dict[str, HoldRecord] = {}
+        self._holds_of: dict[str, dict[str, HoldRecord]] = {}
+        self._open_holds: dict[str, dict[str, HoldRecord]] = {}
+        self._requests: dict[tuple[str, str], RequestRecord] = {}
+        self._events: deque[tuple[Any, ...]] = deque(maxlen=KEPT_EVENTS)
+        self._workers: dict[int, WorkerRecord] = {}
+        self._ids = itertools.count(1)
+        self._seq = 0
+
+    def open(self) -> None:
+        """Begin: one instant, nothing touched yet."""
+        self.now = self.clock.now()
+        self.touched = []
+        self.quiet = True
+
+    def alive(self, incarnation: int | None) -> bool:
+        return incarnation in self.living
+
+    # --- runs --------------------------------------------------------------------------------------
+
+    def run(self, run_id: str) -> RunRecord | None:
+        run = self._runs.get(run_id)
+        return None if run is None else replace(run, locks=dict(run.locks))
+
+    def insert_run(self, run: RunRecord) -> None:
+        if run.id in self._runs:
+            raise RunActive(run.id, self._runs[run.id].state, "create", f"run id {run.id!r} is taken")
+        self._runs[run.id] = replace(run, locks=dict(run.locks))
+        if run.parent_id is not None:
+            self._children.setdefault(run.parent_id, []).append(run.id)
+
+    def save_run(self, run: RunRecord, *, generation: int) -> None:
+        stored = self._runs[run.id]
+        if stored.generation != generation:
+            raise StaleGeneration(
+                f"run {run.id!r} is at generation {stored.generation}, not {generation}",
+                expected=generation,
+                actual=stored.generation,
+            )
+        self._runs[run.id] = replace(run, locks=dict(run.locks))
+
+    def children(self, run_id: str) -> list[RunRecord]:
+        ids = self._children.get(run_id, ())
+        return [replace(self._runs[child], locks=dict(self._runs[child].locks)) for child in ids]
+
+    def runs(self, which: RunFilter, limit: int, after: str | None) -> tuple[list[RunRecord], str | None]:
+        found: list[RunRecord] = []
+        ids: Iterable[str] = reversed(self._runs)
+        if after is not None:
+            ids = itertools.islice(itertools.dropwhile(lambda item: item != after, ids), 1, None)
+        for run_id in ids:
+            run = self._runs[run_id]
+            if (
+                (which.states is None or run.state.value in which.states)
+                and (which.kind is None or run.kind == which.kind)
+                and (which.flow is None or run.flow == which.flow)
+                and (which.parent is None or run.parent_id == which.parent)
+            ):
+                if len(found) == limit:
+                    return found, found[-1].id
+                found.append(replace(run, locks=dict(run.locks)))
+        return found, None
+
+    def claimable(self, flows: Collection[str]) -> list[str]:
+        return [
+            run.id
+            for run in self._runs.values()
+            if run.state is RunState.RUNNING and run.flow in flows and not self.alive(run.lease_holder)
+        ]
+
+    def fence_descendants(self, run_id: str, lock: Lock, drain_until: datetime) -> list[str]:
+        paused: list[str] = []
+        stack = list(self._children.get(run_id, ()))
+        while stack:
+            child = self._runs[stack.pop()]
+            stack.extend(self._children.get(child.id, ()))
+            if child.state in (RunState.RUNNING, RunState.IDLE):
+                child.state = RunState.PAUSED
+                child.generation += 1
+                child.locks["parent"] = lock
+                child.episode_id = f"{child.id}:{child.generation}"
+                child.updated_at = self.now
+                _, draining = self.capture(child, child.episode_id)
+                self.open_episode(
+                    EpisodeRecord(
+                        id=child.episode_id,
+                        run_id=child.id,
+                        generation=child.generation,
+                        cause="parent",
+                        requested_at=self.now,
+                        opened_at=self.now,
+                        drain_until=drain_until,
+                        quiescent_at=None if draining else self.now,
+                    )
+                )
+                paused.append(child.id)
+                self.log(child, "paused", lock.actor, None, {"lock": "parent", "reason": lock.reason})
+            elif child.state is RunState.PAUSED and "parent" not in child.locks:
+                child.locks["parent"] = lock
+                child.updated_at = self.now
+        return paused
+
+    def put_value(self, run_id: str, value: Any) -> int:
+        ref = next(self._ids)
+        self._values.setdefault(run_id, {})[ref] = value
+        return ref
+
+    def value(self, run_id: str, ref: int) -> Any:
+        return self._values[run_id][ref]
+
+    def forget_run(self, run_id: str) -> None:
+        run = self._runs.pop(run_id)
+        if run.parent_id is not None and run.parent_id in self._children:
+            self._children[run.parent_id].remove(run_id)
+        for table in (self._children, self._values, self._pieces, self._frontiers, self._open_holds):
+            table.pop(run_id, None)
+        for hold_id in [hold.id for hold in self._holds.values() if hold.run_id == run_id]:
+            del self._holds[hold_id]
+        self._holds_of.pop(run_id, None)
+        for episode_id in [item.id for item in self._episodes.values() if item.run_id == run_id]:
+            del self._episodes[episode_id]
+            self._receipts.pop(episode_id, None)
+        self._last_episode.pop(run_id, None)
+
+    # --- pieces ------------------------------------------------------------------------------------
+
+    def attach(self, run_id: str, pieces: Pieces | None) -> None:
+        if pieces is None:
+            self._frontiers.pop(run_id, None)
+        else:
+            self._frontiers[run_id] = pieces
+            self._pieces.pop(run_id, None)
+
+    def frontier(self, run_id: str) -> Pieces | None:
+        return self._frontiers.get(run_id)
+
+    def pieces(self, run_id: str) -> list[PieceRow]:
+        live = self._frontiers.get(run_id)
+        return list(live.rows()) if live is not None else list(self._pieces.get(run_id, {}).values())
+
+    def piece_counts(self, run_id: str) -> Mapping[str, int]:
+        live = self._frontiers.get(run_id)
+        if live is not None:
+            return live.counts()
+        return Counter(row.state for row in self._pieces.get(run_id, {}).values())
+
+    def woken(self, run_id: str) -> list[int]:
+        return []  # `wake` told the live frontier itself
+
+    def seen_woken(self, run_id: str) -> None:
+        pass
+
+    def groups(self, run_id: str) -> list[GroupRow]:
+        return []
+
+    def arrivals(self, run_id: str) -> list[ArrivalRow]:
+        return []
+
+    def counters(self, run_id: str) -> Any:
+        return None
+
+    def put_pieces(self, run_id: str, rows: Sequence[PieceRow]) -> None:
+        if run_id not in self._frontiers:
+            self._pieces.setdefault(run_id, {}).update({row.piece: row for row in rows})
+
+    def move_pieces(self, run_id: str, rows: Sequence[PieceRow]) -> None:
+        pass
+
+    def drop_pieces(self, run_id: str, pieces: Sequence[int] | None) -> None:
+        if pieces is None:
+            self._pieces.pop(run_id, None)
+            self._frontiers.pop(run_id, None)
+
+    def put_groups(self, run_id: str, rows: Sequence[GroupRow]) -> None:
+        pass
+
+    def drop_groups(self, run_id: str, groups: Sequence[int] | None) -> None:
+        pass
+
+    def put_arrivals(self, run_id: str, rows: Sequence[ArrivalRow]) -> None:
+        pass
+
+    def put_counters(self, run_id: str, counters: Any) -> None:
+        pass
+
+    def wake(self, run_id: str, pieces: Collection[int] | None) -> int:
+        live = self._frontiers.get(run_id)
+        return live.wake(pieces) if live is not None else 0
+
+    def requeue(self, run_id: str, *, lost: bool) -> int:
+        live = self._frontiers.get(run_id)
+        return live.requeue() if live is not None else 0
+
+    # --- episodes and receipts ---------------------------------------------------------------------
+
+    def open_episode(self, episode: EpisodeRecord) -> None:
+        before = self._last_episode.get(episode.run_id)
+        if before is not None:
+            self._episodes.pop(before, None)
+            self._receipts.pop(before, None)
+        self._last_episode[episode.run_id] = episode.id
+        self._episodes[episode.id] = episode
+
+    def save_episode(self, episode: EpisodeRecord) -> None:
+        self._episodes[episode.id] = episode
+
+    def episode(self, episode_id: str) -> EpisodeRecord | None:
+        return self._episodes.get(episode_id)
+
+    def capture(self, run: RunRecord, episode_id: str) -> tuple[int, int]:
+        lives = self.alive(run.lease_holder)
+        receipts: list[ReceiptRecord] = []
+        draining = 0
+        for row in self.pieces(run.id):
+            if row.state not in ("queued", "running", "held", "waiting"):
+                continue
+            runs = lives and row.state == "running"
+            draining += runs
+            receipts.append(
+                ReceiptRecord(
+                    id=next(self._ids),
+                    episode_id=episode_id,
+                    run_id=run.id,
+                    piece=row.piece,
+                    kind=row.kind,
+                    name=row.name,
+                    was=row.state,
+                    drain="pending" if runs else "absent",
+                    at=self.now,
+                    lease=run.lease_epoch if runs else None,
+                    holder=run.lease_holder if runs else None,
+                )
+            )
+        self._receipts[episode_id] = receipts
+        return len(receipts), draining
+
+    def receipts(self, episode_id: str) -> list[ReceiptRecord]:
+        return list(self._receipts.get(episode_id, ()))
+
+    def drain_counts(self, episode_id: str) -> Mapping[str, int]:
+        return Counter(receipt.drain for receipt in self._receipts.get(episode_id, ()))
+
+    def drain(
+        self, episode_id: str, drain: str, *, piece: int | None = None, only: Sequence[str] = ()
+    ) -> int:
+        moved = 0
+        for receipt in self._receipts.get(episode_id, ()):
+            if receipt.drain in only and (piece is None or receipt.piece == piece):
+                receipt.drain = drain
+                if drain == "overdue":
+                    receipt.overdue_at = self.now
+                elif drain == "released":
+                    receipt.released_at = self.now
+                moved += 1
+        return moved
+
+    def decide(self, episode_id: str, outcome: str, *, held: bool = False) -> int:
+        receipts = self._receipts.get(episode_id, ())
+        only: set[int] | None = None
+        if held and receipts:
+            only = {row.piece for row in self.pieces(receipts[0].run_id) if row.state == "held"}
+        moved = 0
+        for receipt in receipts:
+            if receipt.outcome is None and (only is None or receipt.piece in only):
+                receipt.outcome = outcome
+                moved += 1
+        return moved
+
+    # --- holds -------------------------------------------------------------------------------------
+
+    def insert_hold(self, hold: HoldRecord) -> None:
+        self._holds[hold.id] = hold
+        places = self._holds_of.setdefault(hold.run_id, {})
+        before = places.get(hold.path)
+        if before is not None and before.state != "open":
+            self._holds.pop(before.id, None) if before.state in ("withdrawn", "dropped") else None
+        places[hold.path] = hold
+        self._open_holds.setdefault(hold.run_id, {})[hold.id] = hold
+
+    def settle_hold(self, hold: HoldRecord) -> None:
+        stored = self._open_holds.get(hold.run_id, {}).pop(hold.id, None)
+        if stored is None:
+            raise AlreadyAnswered(f"hold {hold.id!r} is not open any more; nothing was changed")
+        self._holds[hold.id] = hold
+        self._holds_of[hold.run_id][hold.path] = hold
+
+    def withdraw_holds(self, run_id: str) -> int:
+        open_holds = self._open_holds.pop(run_id, {})
+        for hold in open_holds.values():
+            hold.state, hold.answered_at = "withdrawn", self.now
+        return len(open_holds)
+
+    def hold(self, hold_id: str) -> HoldRecord | None:
+        hold = self._holds.get(hold_id)
+        return None if hold is None else replace(hold)
+
+    def last_hold(self, run_id: str, execution: int, path: str) -> HoldRecord | None:
+        hold = self._holds_of.get(run_id, {}).get(path)
+        return replace(hold) if hold is not None and hold.execution == execution else None
+
+    def open_holds(self, run_id: str) -> list[HoldRecord]:
+        return [replace(hold) for hold in self._open_holds.get(run_id, {}).values()]
+
+    def holds(self, run_id: str | None, state: str | None, limit: int, after: int) -> list[HoldRecord]:
+        found = (
+            hold
+            for hold in self._holds.values()
+            if (run_id is None or hold.run_id == run_id)
+            and (state is None or hold.state == state)
+            and not (state == "open" and self._runs[hold.run_id].state is RunState.FAILED)
+        )
+        return [replace(hold) for hold in itertools.islice(found, after, after + limit)]
+
+    def due_holds(self, before: datetime, flows: Collection[str]) -> list[HoldRecord]:
+        return [replace(hold) for hold in self._timed(flows) if hold.deadline and hold.deadline <= before]
+
+    def next_deadline(self, flows: Collection[str]) -> datetime | None:
+        return min((hold.deadline for hold in self._timed(flows) if hold.deadline), default=None)
+
+    def _timed(self, flows: Collection[str]) -> Iterable[HoldRecord]:
+        for run_id, holds in self._open_holds.items():
+            run = self._runs[run_id]
+            if run.state is not RunState.FAILED and run.flow in flows:
+                yield from (h for h in holds.values() if h.deadline is not None and h.on_deadline != "hold")
+
+    # --- requests, events, workers -----------------------------------------------------------------
+
+    def request(self, run_id: str, request_id: str) -> RequestRecord | None:
+        return self._requests.get((run_id, request_id))
+
+    def record_request(self, request: RequestRecord) -> None:
+        self._requests[request.run_id, request.request_id] = request
+
+    def log(
+        self, run: RunRecord, kind: str, actor: str | None, request_id: str | None, data: Mapping[str, Any]
+    ) -> None:
+        self._seq += 1
+        self.touched.append(run.id)
+        self.quiet = self.quiet and kind == "visit"
+        self._events.append(
+            (self._seq, self.now, run.id, run.execution, run.generation, kind, actor, request_id, dict(data))
+        )
+
+    def events(self, run_id: str | None, after: int, limit: int) -> list[tuple[Any, ...]]:
+        if after >= self._seq:
+            return []
+        found = (row for row in self._events if row[0] > after and (run_id is None or row[2] == run_id))
+        return list(itertools.islice(found, limit))
+
+    def last_event(self) -> int:
+        return self._seq
+
+    def workers(self) -> list[WorkerRecord]:
+        return list(self._workers.values())
+
+    def enlist(self, pid: int, host: str, flows: Sequence[tuple[str, str]]) -> int:
+        incarnation = next(self._ids)
+        self._workers[incarnation] = WorkerRecord(incarnation, pid, host, self.now, list(flows))
+        return incarnation
+
+    def announce(self, incarnation: int, flows: Sequence[tuple[str, str]]) -> None:
+        self._workers[incarnation].flows = list(flows)
+
+    def discharge(self, incarnation: int) -> None:
+        self._workers.pop(incarnation, None)

@@ -1,0 +1,291 @@
+"""How is one visit evaluated: a node, then its transition?
+
+Synchronous nodes are evaluated on the spot. What has to be awaited becomes a task, except that a run with
+a single branch awaits it in its driver, since nothing else of it could run meanwhile. Node retries and
+time-outs are here; what a result does to the run is the driver's.
+
+Source: spec graph (model: nodes; deliberate deviations on errors).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from quiesce import codec
+from quiesce.backend import Host
+from quiesce.errors import Expired, NodeError, QuiesceError, RunCancelled
+from quiesce.graph import Graph, NodeContext, NodeRef, bind, bind_transition, needs_context, resolve
+from quiesce.graph.rows import Branch
+from quiesce.graph.transitions import Case, Error
+from quiesce.graph.walk import Walk
+from quiesce.states import RunState
+from quiesce.store import HoldRecord
+
+from .frontier import Links
+
+__all__ = ["Again", "Hang", "NodeVisits", "Result", "Visiting"]
+
+TURNS = 32
+"""Visits in a row without a wait before the event loop gets its turn."""
+
+
+class Again:
+    """The result of a visit that failed and is to be tried once more."""
+
+    __slots__ = ("attempt",)
+
+    def __init__(self, attempt: int) -> None:
+        self.attempt = attempt
+
+
+class Hang:
+    """The result of a visit whose node is a flow: the branch waits for a run of it."""
+
+    __slots__ = ()
+
+
+Result = Case | Again | Hang
+
+
+class NodeVisits:
+    """The compiled functions of one node."""
+
+    __slots__ = ("context", "decide", "evaluate", "inline", "node")
+
+    def __init__(self, node: NodeRef[Any, Any]) -> None:
+        self.node = node
+        self.context = needs_context(node)
+        self.evaluate = None if node.flow is not None else bind(node)
+        self.decide = bind_transition(node)
+        self.inline = not (node.blocking or node.timeout or node.retries or node.flow is not None)
+
+
+class Visiting:
+    """Evaluates the visits of one run and hands their results to `done`.
+
+    `stopped` says that the run is paused, or may be: then nothing is tried again.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        graph: Graph,
+        run_id: str,
+        walk: Walk,
+        links: Links,
+        done: Callable[[Branch, Result], None],
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._host = host
+        self._graph = graph
+        self._run_id = run_id
+        self._walk = walk
+        self._links = links
+        self._done = done
+        self._stopped = stopped
+        self.nodes = {name: NodeVisits(ref) for name, ref in graph.nodes.items()}
+        self._scopes: dict[int, anyio.CancelScope] = {}
+        self._backoffs: set[anyio.CancelScope] = set()
+        self._inline: anyio.CancelScope | None = None
+        self._turns = 0
+
+    @property
+    def waits(self) -> bool:
+        """A visit is awaited in the driver itself, or waits for its next try: it must hear of changes."""
+        return self._inline is not None or bool(self._backoffs)
+
+    def interrupt(self, *, ended: bool) -> None:
+        """The run is paused or over: stop waiting for another try, and if it is over, for the visit."""
+        if ended and self._inline is not None:
+            self._inline.cancel()
+        for scope in list(self._backoffs):
+            scope.cancel()
+
+    def cancel(self, branch_id: int) -> None:
+        """Stop a visit that is in flight and no longer wanted."""
+        scope = self._scopes.get(branch_id)
+        if scope is not None:
+            scope.cancel()
+
+    async def begin(self, taken: list[Branch], tasks: TaskGroup) -> None:
+        """Begin the visits of branches that were taken; their results go to `done` as they come."""
+        alone = len(taken) == 1 and self._walk.sole
+        for branch in taken:
+            visits = self.nodes[branch.node]
+            if visits.inline:
+                await self._begin_inline(branch, visits, alone, tasks)
+            else:
+                tasks.start_soon(self._visit, branch, visits)
+        self._turns += len(taken)
+        if self._turns >= TURNS:
+            self._turns = 0
+            await anyio.lowlevel.checkpoint()
+
+    async def _begin_inline(self, branch: Branch, visits: NodeVisits, alone: bool, tasks: TaskGroup) -> None:
+        assert visits.evaluate is not None
+        try:
+            ctx = self._context(branch) if visits.context else None
+            output = visits.evaluate(branch.input, ctx)
+            if not inspect.isawaitable(output):
+                returned = visits.decide(output, ctx)
+                if not inspect.isawaitable(returned):
+                    self._done(branch, self._resolve(branch, returned))
+                    return
+                rest = self._decided(branch, returned)
+            else:
+                rest = self._evaluated(branch, visits, output, ctx)
+        except Exception as error:
+            self._done(branch, self.error(branch, error))
+            return
+        if alone:
+            with anyio.CancelScope() as self._inline:
+                self._done(branch, await rest)
+            self._inline = None
+        else:
+            tasks.start_soon(self._await_visit, branch, rest)
+
+    async def _await_visit(self, branch: Branch, rest: Awaitable[Result]) -> None:
+        with anyio.CancelScope() as scope:
+            self._scopes[branch.id] = scope
+            self._done(branch, await rest)
+        self._leave(branch, scope)
+
+    async def _visit(self, branch: Branch, visits: NodeVisits) -> None:
+        with anyio.CancelScope() as scope:
+            self._scopes[branch.id] = scope
+            self._done(branch, await self._attempts(branch, visits))
+        self._leave(branch, scope)
+
+    def _leave(self, branch: Branch, scope: anyio.CancelScope) -> None:
+        if self._scopes.get(branch.id) is scope:
+            del self._scopes[branch.id]
+
+    async def _attempts(self, branch: Branch, visits: NodeVisits) -> Result:
+        """Evaluate a node with its time-out, and again as often as it may be tried."""
+        if visits.node.flow is not None:
+            return await self._child_outcome(branch, visits)
+        attempt = branch.attempt
+        while True:
+            try:
+                ctx = self._context(branch, attempt) if visits.context else None
+                output = await self._timed(visits, branch, ctx)
+                returned = visits.decide(output, ctx)
+                if inspect.isawaitable(returned):
+                    returned = await returned
+                return self._resolve(branch, returned)
+            except Exception as error:
+                if attempt > visits.node.retries or isinstance(error, Expired):
+                    return self.error(branch, error)
+                attempt += 1
+                if visits.node.backoff and not self._stopped():
+                    await self._back_off(visits.node.backoff * 2 ** (attempt - 2))
+                if self._stopped():
+                    return Again(attempt)
+
+    async def _timed(self, visits: NodeVisits, branch: Branch, ctx: NodeContext | None) -> Any:
+        assert visits.evaluate is not None
+        evaluate = visits.evaluate
+        timeout = visits.node.timeout
+        try:
+            with anyio.fail_after(timeout):
+                if visits.node.blocking:
+                    return await anyio.to_thread.run_sync(evaluate, branch.input, ctx, abandon_on_cancel=True)
+                output = evaluate(branch.input, ctx)
+                return await output if inspect.isawaitable(output) else output
+        except TimeoutError as error:
+            if timeout is None or str(error):
+                raise
+            raise TimeoutError(f"it took longer than its time-out of {timeout:g} s") from None
+
+    async def _back_off(self, seconds: float) -> None:
+        with anyio.CancelScope() as scope:
+            self._backoffs.add(scope)
+            try:
+                await self._host.clock.sleep(seconds)
+            finally:
+                self._backoffs.discard(scope)
+
+    async def _evaluated(
+        self, branch: Branch, visits: NodeVisits, output: Awaitable[Any], ctx: NodeContext | None
+    ) -> Result:
+        try:
+            returned = visits.decide(await output, ctx)
+            if inspect.isawaitable(returned):
+                returned = await returned
+            return self._resolve(branch, returned)
+        except Exception as error:
+            return self.error(branch, error)
+
+    async def _decided(self, branch: Branch, returned: Awaitable[Any]) -> Result:
+        try:
+            return self._resolve(branch, await returned)
+        except Exception as error:
+            return self.error(branch, error)
+
+    def _resolve(self, branch: Branch, returned: Any) -> Result:
+        case = resolve(self._graph, branch.node, returned, self._walk.arrives_at(branch.id))
+        return self.error(branch, case.cause) if isinstance(case, Error) else case
+
+    async def _child_outcome(self, branch: Branch, visits: NodeVisits) -> Result:
+        child_id = self._links.child.get(branch.id)
+        child = None if child_id is None else self._host.read(lambda tx: tx.run(child_id))
+        if child is None or (child.state is RunState.FAILED and branch.id in self._links.lost):
+            self._links.lost.pop(branch.id, None)
+            return Hang()
+        try:
+            if child.state is RunState.COMPLETED:
+                returned = visits.decide(self._host.value_of(child), None)
+                if inspect.isawaitable(returned):
+                    returned = await returned
+                return self._resolve(branch, returned)
+            if child.state is RunState.FAILED:
+                self._links.lost[branch.id] = 0  # a retry of this run brings the child back
+                raise self._host.error_of(child)
+            if child.state is RunState.CANCELLED:
+                raise RunCancelled(child.id)
+            return Hang()
+        except Exception as error:
+            return self.error(branch, error)
+
+    def _context(self, branch: Branch, attempt: int | None = None) -> NodeContext:
+        """What the node may know of its visit. Raises Expired if its question did."""
+        hold = self._hold(branch)
+        answered = hold is not None and hold.state == "answered"
+        answer = None
+        if hold is not None and hold.state == "expired":
+            raise Expired(f"hold {hold.id!r} ({hold.reason or hold.path}) expired")
+        if hold is not None and answered:
+            gate = self._graph.nodes[branch.node].gate
+            answer = hold.answer
+            if gate is not None and gate.expects is not None:
+                answer = codec.validate_json(answer, gate.expects, place=f"answer of {hold.path}")
+        return NodeContext(
+            run=self._run_id,
+            branch=branch.id,
+            attempt=attempt or branch.attempt,
+            answered=answered,
+            given=answer,
+            rejected=hold.answer if hold is not None and hold.state == "rejected" else None,
+        )
+
+    def _hold(self, branch: Branch) -> HoldRecord | None:
+        hold_id = self._links.hold.get(branch.id)
+        return None if hold_id is None else self._host.read(lambda tx: tx.hold(hold_id))
+
+    def error(self, branch: Branch, cause: Exception | str) -> Error:
+        """The failure of a branch, with the node's name and the error itself as its cause."""
+        if isinstance(cause, str):
+            error = NodeError(branch.node, branch.id, f"node {branch.node!r} failed: {cause}")
+        else:
+            text = str(cause) or type(cause).__name__
+            named = text if isinstance(cause, QuiesceError) else f"{type(cause).__name__}: {text}"
+            error = NodeError(branch.node, branch.id, f"node {branch.node!r} failed: {named}")
+            error.__cause__ = cause
+        return Error(error)

@@ -1,0 +1,189 @@
+"""How are the facts of the store port read in SQL?
+
+One method per fact, each a named statement of `queries.sql`, sent through `statement`, the one place that
+every statement of the store goes through. Nothing here begins or ends a transaction, or decides anything.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from quiesce.errors import StoreError
+from quiesce.store import (
+    ArrivalRow,
+    EpisodeRecord,
+    GroupRow,
+    HoldRecord,
+    PieceRow,
+    Pieces,
+    ReceiptRecord,
+    RequestRecord,
+    RunFilter,
+    RunRecord,
+    WorkerRecord,
+)
+
+from .records import (
+    compact,
+    episode_record,
+    hold_record,
+    instant,
+    maybe_instant,
+    micros,
+    piece_row,
+    receipt_record,
+    run_record,
+)
+from .statements import statements
+
+__all__ = ["SqliteReader"]
+
+
+class SqliteReader:
+    """The reading statements over one connection."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        alive: Callable[[int], bool],
+        on_statement: Callable[[str], None] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._alive = alive
+        self._on_statement = on_statement
+        self._sql = statements()
+        self.now = instant(0)
+        self.touched: list[str] = []
+        self.quiet = True
+
+    def open(self, now: datetime) -> None:
+        """Begin a unit of work: one instant, nothing touched yet."""
+        self.now = now
+        self.touched = []
+        self.quiet = True
+
+    def statement(self, label: str, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+        """Send a statement; the one place that every statement of the store goes through."""
+        if self._on_statement is not None:
+            self._on_statement(label)
+        return self._connection.execute(sql, parameters)
+
+    def _run(self, label: str, parameters: Any = ()) -> sqlite3.Cursor:
+        return self.statement(label, self._sql[label], parameters)
+
+    def alive(self, incarnation: int | None) -> bool:
+        return incarnation is not None and self._alive(incarnation)
+
+    def run(self, run_id: str) -> RunRecord | None:
+        row = self._run("run.get", (run_id,)).fetchone()
+        return None if row is None else run_record(row)
+
+    def children(self, run_id: str) -> list[RunRecord]:
+        return [run_record(row) for row in self._run("run.children", (run_id,))]
+
+    def runs(self, which: RunFilter, limit: int, after: str | None) -> tuple[list[RunRecord], str | None]:
+        number = None
+        if after is not None:
+            found = self._run("run.number", (after,)).fetchone()
+            number = found[0] if found else 0
+        parameters = {
+            "states": None if which.states is None else compact(which.states),
+            "kind": which.kind,
+            "flow": which.flow,
+            "parent": which.parent,
+            "after": number,
+            "limit": limit + 1,
+        }
+        rows = self._run("run.page", parameters).fetchall()
+        page = [run_record(row) for row in rows[:limit]]
+        return page, (page[-1].id if len(rows) > limit else None)
+
+    def claimable(self, flows: Collection[str]) -> list[str]:
+        rows = self._run("run.claimable", (compact(list(flows)),)).fetchall()
+        return [run_id for run_id, holder in rows if not self.alive(holder)]
+
+    def value(self, run_id: str, ref: int) -> Any:
+        row = self._run("blob.get", (ref, run_id)).fetchone()
+        if row is None:
+            raise StoreError(f"value {ref} of run {run_id!r} is missing; run `flowctl doctor`")
+        return row[0]
+
+    def frontier(self, run_id: str) -> Pieces | None:
+        return None
+
+    def pieces(self, run_id: str) -> list[PieceRow]:
+        return [piece_row(row) for row in self._run("piece.list", (run_id,))]
+
+    def piece_counts(self, run_id: str) -> Mapping[str, int]:
+        return dict(self._run("piece.counts", (run_id,)).fetchall())
+
+    def woken(self, run_id: str) -> list[int]:
+        return [piece for (piece,) in self._run("piece.woken", (run_id,))]
+
+    def groups(self, run_id: str) -> list[GroupRow]:
+        rows = self._run("group.list", (run_id,))
+        return [GroupRow(row[0], row[1], row[2], json.loads(row[3])) for row in rows]
+
+    def arrivals(self, run_id: str) -> list[ArrivalRow]:
+        return [ArrivalRow(*row) for row in self._run("arrival.list", (run_id,))]
+
+    def counters(self, run_id: str) -> Any:
+        row = self._run("run.counters", (run_id,)).fetchone()
+        return None if row is None or row[0] is None else json.loads(row[0])
+
+    def episode(self, episode_id: str) -> EpisodeRecord | None:
+        row = self._run("episode.get", (episode_id,)).fetchone()
+        return None if row is None else episode_record(row)
+
+    def receipts(self, episode_id: str) -> list[ReceiptRecord]:
+        return [receipt_record(row) for row in self._run("receipt.list", (episode_id,))]
+
+    def drain_counts(self, episode_id: str) -> Mapping[str, int]:
+        return dict(self._run("receipt.drain_counts", (episode_id,)).fetchall())
+
+    def hold(self, hold_id: str) -> HoldRecord | None:
+        row = self._run("hold.get", (hold_id,)).fetchone()
+        return None if row is None else hold_record(row)
+
+    def last_hold(self, run_id: str, execution: int, path: str) -> HoldRecord | None:
+        row = self._run("hold.last", (run_id, execution, path)).fetchone()
+        return None if row is None else hold_record(row)
+
+    def open_holds(self, run_id: str) -> list[HoldRecord]:
+        return [hold_record(row) for row in self._run("hold.open", (run_id,))]
+
+    def holds(self, run_id: str | None, state: str | None, limit: int, after: int) -> list[HoldRecord]:
+        parameters = {"run": run_id, "state": state, "limit": limit, "after": after}
+        return [hold_record(row) for row in self._run("hold.page", parameters)]
+
+    def due_holds(self, before: datetime, flows: Collection[str]) -> list[HoldRecord]:
+        return [hold_record(row) for row in self._run("hold.due", (micros(before), compact(list(flows))))]
+
+    def next_deadline(self, flows: Collection[str]) -> datetime | None:
+        return maybe_instant(self._run("hold.next_deadline", (compact(list(flows)),)).fetchone()[0])
+
+    def request(self, run_id: str, request_id: str) -> RequestRecord | None:
+        row = self._run("request.get", (run_id, request_id)).fetchone()
+        return None if row is None else RequestRecord(run_id, request_id, row[0], row[1], json.loads(row[2]))
+
+    def events(self, run_id: str | None, after: int, limit: int) -> list[tuple[Any, ...]]:
+        if run_id is None:
+            rows = self._run("event.page", (after, limit))
+        else:
+            rows = self._run("event.page_of_run", (run_id, after, limit))
+        return [(row[0], instant(row[1]), *row[2:8], json.loads(row[8])) for row in rows]
+
+    def last_event(self) -> int:
+        return int(self._run("event.last").fetchone()[0])
+
+    def workers(self) -> list[WorkerRecord]:
+        return [
+            WorkerRecord(
+                row[0], row[1], row[2], instant(row[3]), [tuple(flow) for flow in json.loads(row[4])]
+            )
+            for row in self._run("worker.list")
+        ]
