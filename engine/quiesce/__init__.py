@@ -7,6 +7,7 @@ cancel, reset, retry. `runtime.py` is the entry to read; `ARCHITECTURE.md` expla
 from quiesce import errors
 from quiesce.backend import Capabilities, SuspensionBackend
 from quiesce.graph import Concurrency, Graph, JoinInput, NodeContext, NodeRef, Transition
+from quiesce.handles import Completed, CurrentNodes, Idle, Outcome, Paused, Run
 from quiesce.runs import (
     Ack,
     AnswerAck,
@@ -20,7 +21,7 @@ from quiesce.runs import (
     ResumeAck,
     RunStatus,
 )
-from quiesce.runtime import Completed, CurrentNodes, Idle, Outcome, Paused, Run, Runtime
+from quiesce.runtime import Runtime
 from quiesce.states import RunState
 from quiesce.store import Store
 

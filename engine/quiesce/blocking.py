@@ -69,7 +69,7 @@ class _Blocking:
 
 
 def _blocking(value: Any, portal: Any) -> Any:
-    from quiesce.runtime import Paused, Run
+    from quiesce.handles import Paused, Run
 
     if isinstance(value, Run | Paused):
         return _Blocking(value, portal)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -27,6 +26,7 @@ from quiesce.backend import Asked
 from quiesce.blocking import BlockingRuntime
 from quiesce.clock import Clock, SystemClock
 from quiesce.errors import QuiesceError, StoreMismatch
+from quiesce.handles import Outcome, Run
 from quiesce.hosting import Hosting
 from quiesce.local import LocalBackend
 from quiesce.rules.requests import UNSET
@@ -44,205 +44,9 @@ from quiesce.runs import (
 from quiesce.states import RunState
 from quiesce.store import RunFilter, Store
 
-__all__ = ["Completed", "CurrentNodes", "Idle", "Outcome", "Paused", "Run", "Runtime"]
+__all__ = ["Runtime", "open_store"]
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """The run is over; `value` is its result."""
-
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Paused:
-    """The run is paused and nothing of it runs, or only pieces that are overdue.
-
-    `episode` is the stay in `paused` that the caller saw; `resume` is bound to it.
-    """
-
-    run: Run
-    episode: str
-    reason: str | None
-    holds: tuple[Hold, ...]
-
-    async def resume(self, answer: Any = UNSET, *, hold: str | None = None) -> Outcome:
-        """Resume what was shown, with an answer or without, and wait until the run settles again.
-
-        Raises:
-            StaleGeneration: the run has moved on since this outcome; and what `Run.resume` raises.
-        """
-        await self.run.resume(answer, hold=hold, episode=self.episode)
-        return await self.run.settled()
-
-
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """A team that has nothing to do for now."""
-
-    run: Run
-
-
-Outcome = Completed | Paused | Idle
-"""What a call that waits returns."""
-
-
-class CurrentNodes(list[T]):
-    """The nodes of one type that a run stands at: none, one or several."""
-
-    @property
-    def none(self) -> bool:
-        """There is no such node."""
-        return not self
-
-    def one(self) -> T:
-        """The only one.
-
-        Raises:
-            QuiesceError: there is none, or there are several.
-        """
-        if len(self) != 1:
-            raise QuiesceError(f"asked for the one current node of this type, but there are {len(self)}")
-        return self[0]
-
-    def all(self) -> list[T]:
-        """Every one, by branch id; the same object as often as branches stand at it."""
-        return list(self)
-
-
-class Run:
-    """One run, and the verbs bound to it."""
-
-    def __init__(self, runtime: Runtime, run_id: str) -> None:
-        self.runtime = runtime
-        self.id = run_id
-
-    def __repr__(self) -> str:
-        return f"<run {self.id}>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Run) and (self.id, self.runtime) == (other.id, other.runtime)
-
-    def __hash__(self) -> int:
-        return hash(self.id)
-
-    async def status(self) -> RunStatus:
-        """The run as it is stored now. Never waits for a worker."""
-        return await self.runtime.status(self.id)
-
-    async def pause(
-        self, *, request_id: str | None = None, actor: str | None = None, reason: str | None = None
-    ) -> PauseAck:
-        """See `Runtime.pause`."""
-        return await self.runtime.pause(self.id, request_id=request_id, actor=actor, reason=reason)
-
-    async def resume(
-        self,
-        answer: Any = UNSET,
-        *,
-        hold: str | None = None,
-        episode: str | None = None,
-        accept_changes: bool = False,
-        request_id: str | None = None,
-        actor: str | None = None,
-        reason: str | None = None,
-    ) -> ResumeAck:
-        """See `Runtime.resume`."""
-        return await self.runtime.resume(
-            self.id,
-            answer,
-            hold=hold,
-            episode=episode,
-            accept_changes=accept_changes,
-            request_id=request_id,
-            actor=actor,
-            reason=reason,
-        )
-
-    async def answer(
-        self,
-        value: Any,
-        *,
-        hold: str | None = None,
-        request_id: str | None = None,
-        actor: str | None = None,
-        reason: str | None = None,
-    ) -> AnswerAck:
-        """Answer the hold of this id, or the only one that is open in this run.
-
-        Raises:
-            AmbiguousAnswer, UnknownHold and what `Runtime.answer` raises.
-        """
-        target = hold if hold is not None else self.runtime._backend.sole_hold(self.id)
-        return await self.runtime.answer(target, value, request_id=request_id, actor=actor, reason=reason)
-
-    async def cancel(
-        self, *, request_id: str | None = None, actor: str | None = None, reason: str | None = None
-    ) -> Ack:
-        """See `Runtime.cancel`."""
-        return await self.runtime.cancel(self.id, request_id=request_id, actor=actor, reason=reason)
-
-    async def reset(
-        self, *, request_id: str | None = None, actor: str | None = None, reason: str | None = None
-    ) -> Ack:
-        """See `Runtime.reset`."""
-        return await self.runtime.reset(self.id, request_id=request_id, actor=actor, reason=reason)
-
-    async def retry(
-        self,
-        *,
-        accept_changes: bool = False,
-        request_id: str | None = None,
-        actor: str | None = None,
-        reason: str | None = None,
-    ) -> Ack:
-        """See `Runtime.retry`."""
-        return await self.runtime.retry(
-            self.id, accept_changes=accept_changes, request_id=request_id, actor=actor, reason=reason
-        )
-
-    async def takeover(
-        self, *, request_id: str | None = None, actor: str | None = None, reason: str | None = None
-    ) -> Ack:
-        """See `Runtime.takeover`."""
-        return await self.runtime.takeover(self.id, request_id=request_id, actor=actor, reason=reason)
-
-    def events(self, after: int = 0) -> AsyncIterator[Event]:
-        """The events of this run after sequence number `after`, and each new one."""
-        return self.runtime.events(self.id, after)
-
-    async def settled(self) -> Outcome:
-        """Wait until the run is ended, idle, quiescent, or only overdue pieces remain.
-
-        Cancelling this only stops the waiting.
-
-        Raises:
-            RunCancelled: the run was cancelled.
-            RunFailed: it failed in another process; in this one the body's own error is raised, the
-                same each time.
-        """
-        status = await self.runtime._backend.settled(self.id)
-        if status.state is RunState.COMPLETED:
-            return Completed(self.runtime._backend.result(self.id))
-        if status.state is RunState.IDLE:
-            return Idle(self)
-        return Paused(self, status.episode_id or "", status.reason, status.holds)
-
-    async def result(self) -> Any:
-        """Wait through pauses and idle times for the value. Raises as `settled`."""
-        return await self.runtime._backend.awaited_result(self.id)
-
-    def current_nodes(self, kind: type[T]) -> CurrentNodes[T]:
-        """The registered nodes of exactly this type that the run of a graph stands at.
-
-        Those of the paused branches, by branch id; only if none is paused, of the queued ones.
-
-        Raises:
-            HeldElsewhere: this process does not drive the run; look at its holds instead.
-        """
-        return CurrentNodes(self.runtime._backend.current_nodes(self.id, kind))
 
 
 class Runtime:
@@ -301,11 +105,12 @@ class Runtime:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        backend, self._entered = self._backend, None
+        backend, self._entered = self.backend, None
         return await backend.__aexit__(kind, error, trace)
 
     @property
-    def _backend(self) -> LocalBackend:
+    def backend(self) -> LocalBackend:
+        """What serves the verbs, for code of quiesce itself."""
         if self._entered is None:
             raise QuiesceError("the runtime is not open: use it inside `async with Runtime(…) as rt:`")
         return self._entered
@@ -326,7 +131,7 @@ class Runtime:
         Raises:
             RunActive: the run id is taken.
         """
-        ack = await self._backend.create(flow, run_id, Asked(request_id, actor, reason))
+        ack = await self.backend.create(flow, run_id, Asked(request_id, actor, reason))
         return Run(self, ack.run_id)
 
     async def start(
@@ -348,7 +153,7 @@ class Runtime:
             GraphError and its leaves: the flow cannot run as it is defined.
             FlowNotFound: another process could never find this flow.
         """
-        ack = await self._backend.start(flow, input, run_id, Asked(request_id, actor, reason))
+        ack = await self.backend.start(flow, input, run_id, Asked(request_id, actor, reason))
         return Run(self, ack.run_id)
 
     async def run(
@@ -383,7 +188,7 @@ class Runtime:
             IllegalTransition: it is not running or paused.
         """
         drain = self._drain_timeout if drain_timeout is None else drain_timeout
-        return await self._backend.pause(run_id, Asked(request_id, actor, reason), drain)
+        return await self.backend.pause(run_id, Asked(request_id, actor, reason), drain)
 
     async def resume(
         self,
@@ -407,7 +212,7 @@ class Runtime:
             NotResumable, Fenced, StaleGeneration, FlowChanged, FlowNotFound, AnswerRequired,
             AmbiguousAnswer, UnknownHold, AnswerRejected, AlreadyAnswered, Expired, Withdrawn.
         """
-        return await self._backend.resume(
+        return await self.backend.resume(
             run_id, Asked(request_id, actor, reason), answer, hold, episode, accept_changes
         )
 
@@ -425,7 +230,7 @@ class Runtime:
         Raises:
             UnknownHold, AlreadyAnswered, Expired, Withdrawn, AnswerRejected, FlowChanged, FlowNotFound.
         """
-        return await self._backend.answer(hold_id, value, Asked(request_id, actor, reason))
+        return await self.backend.answer(hold_id, value, Asked(request_id, actor, reason))
 
     async def reject(
         self,
@@ -437,7 +242,7 @@ class Runtime:
         reason: str | None = None,
     ) -> AnswerAck:
         """Settle an open hold with a no; raises as `answer`."""
-        return await self._backend.answer(hold_id, message, Asked(request_id, actor, reason), rejected=True)
+        return await self.backend.answer(hold_id, message, Asked(request_id, actor, reason), rejected=True)
 
     async def cancel(
         self,
@@ -448,7 +253,7 @@ class Runtime:
         reason: str | None = None,
     ) -> Ack:
         """End a run and every run inside it. Raises IllegalTransition if it has ended."""
-        return await self._backend.cancel(run_id, Asked(request_id, actor, reason))
+        return await self.backend.cancel(run_id, Asked(request_id, actor, reason))
 
     async def reset(
         self,
@@ -459,7 +264,7 @@ class Runtime:
         reason: str | None = None,
     ) -> Ack:
         """Back to `created` with the last input queued; a resume then runs it from its start."""
-        return await self._backend.reset(run_id, Asked(request_id, actor, reason))
+        return await self.backend.reset(run_id, Asked(request_id, actor, reason))
 
     async def retry(
         self,
@@ -475,7 +280,7 @@ class Runtime:
         Raises:
             IllegalTransition: it did not fail. FlowChanged: its code changed. Fenced: an outer run is held.
         """
-        return await self._backend.retry(run_id, Asked(request_id, actor, reason), accept_changes)
+        return await self.backend.retry(run_id, Asked(request_id, actor, reason), accept_changes)
 
     async def takeover(
         self,
@@ -486,18 +291,18 @@ class Runtime:
         reason: str | None = None,
     ) -> Ack:
         """Take a run away from a process that lives but hangs; its later writes are refused."""
-        return await self._backend.takeover(run_id, Asked(request_id, actor, reason))
+        return await self.backend.takeover(run_id, Asked(request_id, actor, reason))
 
     # --- reading -----------------------------------------------------------------------------------
 
     async def get(self, run_id: str) -> Run:
         """The run of this id. Raises RunNotFound."""
-        self._backend.status(run_id)
+        self.backend.status(run_id)
         return Run(self, run_id)
 
     async def status(self, run_id: str) -> RunStatus:
         """The run as it is stored now. Raises RunNotFound."""
-        return self._backend.status(run_id)
+        return self.backend.status(run_id)
 
     async def list(
         self,
@@ -513,7 +318,7 @@ class Runtime:
         states = None
         if state is not None:
             states = tuple(RunState(item).value for item in ([state] if isinstance(state, str) else state))
-        return self._backend.list(RunFilter(states, kind, flow, parent), limit, after)
+        return self.backend.list(RunFilter(states, kind, flow, parent), limit, after)
 
     async def holds(
         self,
@@ -524,15 +329,15 @@ class Runtime:
         after: str | None = None,
     ) -> Page[Hold]:
         """Holds, oldest first: of a run and the runs inside it, or of the whole store (the inbox)."""
-        return self._backend.holds(run_id, state, limit, after)
+        return self.backend.holds(run_id, state, limit, after)
 
     async def receipts(self, episode_id: str) -> Page[Receipt]:
         """The receipts of an episode, in the order of capture."""
-        return self._backend.receipts(episode_id)
+        return self.backend.receipts(episode_id)
 
     def events(self, run_id: str | None = None, after: int = 0) -> AsyncIterator[Event]:
         """Events after sequence number `after`, and each new one as it is committed, live."""
-        return self._backend.events(run_id, after)
+        return self.backend.events(run_id, after)
 
 
 def open_store(target: str | Path | Store | None, clock: Clock, durability: str) -> Store:

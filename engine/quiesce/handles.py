@@ -1,0 +1,218 @@
+"""What a caller has in hand of a run: the outcome of waiting for it, and the run with its verbs bound.
+
+Source: spec engine, 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from quiesce.errors import QuiesceError
+from quiesce.rules.requests import UNSET
+from quiesce.runs import Ack, AnswerAck, Event, Hold, PauseAck, ResumeAck, RunStatus
+from quiesce.states import RunState
+
+if TYPE_CHECKING:
+    from quiesce.runtime import Runtime
+
+__all__ = ["Completed", "CurrentNodes", "Idle", "Outcome", "Paused", "Run"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The run is over; `value` is its result."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The run is paused and nothing of it runs, or only pieces that are overdue.
+
+    `episode` is the stay in `paused` that the caller saw; `resume` is bound to it.
+    """
+
+    run: Run
+    episode: str
+    reason: str | None
+    holds: tuple[Hold, ...]
+
+    async def resume(self, answer: Any = UNSET, *, hold: str | None = None) -> Outcome:
+        """Resume what was shown, with an answer or without, and wait until the run settles again.
+
+        Raises:
+            StaleGeneration: the run has moved on since this outcome; and what `Run.resume` raises.
+        """
+        await self.run.resume(answer, hold=hold, episode=self.episode)
+        return await self.run.settled()
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A team that has nothing to do for now."""
+
+    run: Run
+
+
+Outcome = Completed | Paused | Idle
+"""What a call that waits returns."""
+
+
+class CurrentNodes(list[T]):
+    """The nodes of one type that a run stands at: none, one or several."""
+
+    @property
+    def none(self) -> bool:
+        """There is no such node."""
+        return not self
+
+    def one(self) -> T:
+        """The only one.
+
+        Raises:
+            QuiesceError: there is none, or there are several.
+        """
+        if len(self) != 1:
+            raise QuiesceError(f"asked for the one current node of this type, but there are {len(self)}")
+        return self[0]
+
+    def all(self) -> list[T]:
+        """Every one, by branch id; the same object as often as branches stand at it."""
+        return list(self)
+
+
+class Run:
+    """One run, and the verbs bound to it."""
+
+    def __init__(self, runtime: Runtime, run_id: str) -> None:
+        self.runtime = runtime
+        self.id = run_id
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and (self.id, self.runtime) == (other.id, other.runtime)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    async def status(self) -> RunStatus:
+        """The run as it is stored now. Never waits for a worker."""
+        return await self.runtime.status(self.id)
+
+    async def pause(
+        self, *, request_id: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> PauseAck:
+        """See `Runtime.pause`."""
+        return await self.runtime.pause(self.id, request_id=request_id, actor=actor, reason=reason)
+
+    async def resume(
+        self,
+        answer: Any = UNSET,
+        *,
+        hold: str | None = None,
+        episode: str | None = None,
+        accept_changes: bool = False,
+        request_id: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> ResumeAck:
+        """See `Runtime.resume`."""
+        return await self.runtime.resume(
+            self.id,
+            answer,
+            hold=hold,
+            episode=episode,
+            accept_changes=accept_changes,
+            request_id=request_id,
+            actor=actor,
+            reason=reason,
+        )
+
+    async def answer(
+        self,
+        value: Any,
+        *,
+        hold: str | None = None,
+        request_id: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> AnswerAck:
+        """Answer the hold of this id, or the only one that is open in this run.
+
+        Raises:
+            AmbiguousAnswer, UnknownHold and what `Runtime.answer` raises.
+        """
+        target = hold if hold is not None else self.runtime.backend.sole_hold(self.id)
+        return await self.runtime.answer(target, value, request_id=request_id, actor=actor, reason=reason)
+
+    async def cancel(
+        self, *, request_id: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Ack:
+        """See `Runtime.cancel`."""
+        return await self.runtime.cancel(self.id, request_id=request_id, actor=actor, reason=reason)
+
+    async def reset(
+        self, *, request_id: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Ack:
+        """See `Runtime.reset`."""
+        return await self.runtime.reset(self.id, request_id=request_id, actor=actor, reason=reason)
+
+    async def retry(
+        self,
+        *,
+        accept_changes: bool = False,
+        request_id: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Ack:
+        """See `Runtime.retry`."""
+        return await self.runtime.retry(
+            self.id, accept_changes=accept_changes, request_id=request_id, actor=actor, reason=reason
+        )
+
+    async def takeover(
+        self, *, request_id: str | None = None, actor: str | None = None, reason: str | None = None
+    ) -> Ack:
+        """See `Runtime.takeover`."""
+        return await self.runtime.takeover(self.id, request_id=request_id, actor=actor, reason=reason)
+
+    def events(self, after: int = 0) -> AsyncIterator[Event]:
+        """The events of this run after sequence number `after`, and each new one."""
+        return self.runtime.events(self.id, after)
+
+    async def settled(self) -> Outcome:
+        """Wait until the run is ended, idle, quiescent, or only overdue pieces remain.
+
+        Cancelling this only stops the waiting.
+
+        Raises:
+            RunCancelled: the run was cancelled.
+            RunFailed: it failed in another process; in this one the body's own error is raised, the
+                same each time.
+        """
+        status = await self.runtime.backend.settled(self.id)
+        if status.state is RunState.COMPLETED:
+            return Completed(self.runtime.backend.result(self.id))
+        if status.state is RunState.IDLE:
+            return Idle(self)
+        return Paused(self, status.episode_id or "", status.reason, status.holds)
+
+    async def result(self) -> Any:
+        """Wait through pauses and idle times for the value. Raises as `settled`."""
+        return await self.runtime.backend.awaited_result(self.id)
+
+    def current_nodes(self, kind: type[T]) -> CurrentNodes[T]:
+        """The registered nodes of exactly this type that the run of a graph stands at.
+
+        Those of the paused branches, by branch id; only if none is paused, of the queued ones.
+
+        Raises:
+            HeldElsewhere: this process does not drive the run; look at its holds instead.
+        """
+        return CurrentNodes(self.runtime.backend.current_nodes(self.id, kind))
