@@ -7,8 +7,9 @@ The kernel wakes all of them when the lock is free, but the process that has jus
 and takes it again before one of them has run: with two hot processes a third waited 69 ms at P90, 200 at
 most. So whoever waits holds a shared lock on a second file, `waiting`, and whoever comes tries an
 exclusive one first: that fails while somebody waits, and the newcomer waits too. With this the third
-waits 1.4 ms at P90. But a hand-over costs more than a commit, and one after each commit halves what two
-hot processes write; so a connection that was served may pass those who wait for another `_BURST`.
+waits 1.5 ms at P90. But a hand-over costs more than a commit, and one after each commit nearly halves
+what two hot processes write; so a connection that was served may pass those who wait for `_BURST` more.
+Then the third waits 3 ms, and half of the loss is back.
 
 Rejected: a gate that the waiters take one after the other. It is as fair, but a waiter that is stopped
 (Ctrl-Z) behind the gate would stop every writer of the store. A waiter that is stopped here costs the
