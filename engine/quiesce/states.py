@@ -131,9 +131,9 @@ ACTIVE = frozenset({_S.RUNNING, _S.IDLE, _S.PAUSED})
 _WHY: Mapping[tuple[Row, RunEvent], str] = MappingProxyType(
     {
         (Row.IDLE, _E.PAUSE): "it is idle, so there is nothing to pause",
-        (Row.CREATED, _E.PAUSE): "it has not been started",
-        (Row.QUEUED, _E.PAUSE): "it was reset and has not been resumed",
-        (Row.CREATED, _E.RESUME): "it has never been started, so there is nothing to continue; start it",
+        (Row.CREATED, _E.PAUSE): "it is created and has not been started",
+        (Row.QUEUED, _E.PAUSE): "it is created: it was reset and has not been resumed",
+        (Row.CREATED, _E.RESUME): "it is created, never started, so there is nothing to continue; start it",
     }
 )
 
@@ -170,10 +170,10 @@ def advance(
     legal = ", ".join(verb for verb in legal_events(row) if verb in _VERBS) or "nothing"
     message = f"cannot {event.value} run {run_id!r}: {why}; legal here: {legal}"
     if event is _E.START and (row is Row.QUEUED or state in ACTIVE):
-        raise RunActive(run_id, row.value, event.value, f"{message}; another input is another run")
+        raise RunActive(run_id, state.value, event.value, f"{message}; another input is another run")
     if event is _E.RESUME:
-        raise NotResumable(run_id, row.value, event.value, message)
-    raise IllegalTransition(run_id, row.value, event.value, message)
+        raise NotResumable(run_id, state.value, event.value, message)
+    raise IllegalTransition(run_id, state.value, event.value, message)
 
 
 _VERBS = frozenset({"start", "pause", "resume", "answer", "cancel", "reset", "retry"})
