@@ -182,6 +182,20 @@ class Run:
         """See `Runtime.takeover`."""
         return await self.runtime.takeover(self.id, request_id=request_id, actor=actor, reason=reason)
 
+    async def fork(
+        self,
+        *,
+        at: int,
+        new_id: str | None = None,
+        request_id: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Run:
+        """See `Runtime.fork`."""
+        return await self.runtime.fork(
+            self.id, at=at, new_id=new_id, request_id=request_id, actor=actor, reason=reason
+        )
+
     def events(self, after: int = 0) -> AsyncIterator[Event]:
         """The events of this run after sequence number `after`, and each new one."""
         return self.runtime.events(self.id, after)

@@ -204,6 +204,26 @@ class LocalBackend:
             scope.cancel()
         return ack
 
+    async def fork(self, run_id: str, at: int, new_id: str | None, asked: Asked) -> Ack:
+        old = self.host.read(lambda tx: found(tx, run_id))
+        if not self.host.store.durable:
+            raise QuiesceError(
+                f"run {run_id!r} cannot be forked: a memory store keeps no visits; use a durable store"
+            )
+        request = self._request("fork", run_id, asked, {"at": at, "run": new_id})
+        flow = self.host.flows.get(old.flow)
+        changed = code_changed(self.host, old, flow)
+        if changed is not None:
+            raise changed
+        given = check_run_id(new_id) if new_id is not None else self.host.clock.new_id("run")
+        mechanism = self.host.mechanism(old.kind)
+        await self._ready_to_drive()
+        return await self.host.write(
+            lambda tx: starting.fork(
+                tx, request, old, given, at, lambda: mechanism.fork(tx, old, given, flow, at)
+            )
+        )
+
     async def _ready_to_drive(self) -> None:
         if self.host.drive:
             await self.host.enlist()

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from quiesce.backend import Asked
+from quiesce.backend import Asked, Capabilities
 from quiesce.blocking import BlockingRuntime
 from quiesce.clock import Clock, SystemClock
 from quiesce.errors import QuiesceError, StoreMismatch
@@ -293,7 +293,35 @@ class Runtime:
         """Take a run away from a process that lives but hangs; its later writes are refused."""
         return await self.backend.takeover(run_id, Asked(request_id, actor, reason))
 
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        at: int,
+        new_id: str | None = None,
+        request_id: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Run:
+        """A new run that goes on from an earlier point of this one, which stays as it is.
+
+        What finished before visit number `at` is not run again; what asked there asks again.
+
+        Args:
+            at: the number of the first visit that the new run does itself, from 1.
+
+        Raises:
+            QuiesceError: the run has no such visit, or its store keeps none.
+            FlowChanged: the flow's code is not what the run was started with.
+        """
+        ack = await self.backend.fork(run_id, at, new_id, Asked(request_id, actor, reason))
+        return Run(self, ack.run_id)
+
     # --- reading -----------------------------------------------------------------------------------
+
+    def capabilities(self, kind: str) -> Capabilities:
+        """What this store and the mechanism for that kind of run can do together. Raises FlowNotFound."""
+        return self.backend.capabilities(kind)
 
     async def get(self, run_id: str) -> Run:
         """The run of this id. Raises RunNotFound."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from quiesce.runs import Lock
 from quiesce.states import RunState
@@ -288,6 +288,10 @@ class Reader(Protocol):
         ...
 
     def last_event(self) -> int: ...
+    def ids_from(self, what: Literal["runs", "holds"], prefix: str, limit: int) -> list[str]:
+        """The first ids of runs or holds that begin with this, in order."""
+        ...
+
     def workers(self) -> list[WorkerRecord]: ...
 
 

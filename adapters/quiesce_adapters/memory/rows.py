@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from quiesce.clock import Clock
 from quiesce.errors import AlreadyAnswered, RunActive, StaleGeneration
@@ -404,6 +404,10 @@ class MemoryTransaction:
 
     def last_event(self) -> int:
         return self._seq
+
+    def ids_from(self, what: Literal["runs", "holds"], prefix: str, limit: int) -> list[str]:
+        ids = self._runs if what == "runs" else self._holds
+        return sorted(found for found in ids if found.startswith(prefix))[:limit]
 
     def workers(self) -> list[WorkerRecord]:
         return list(self._workers.values())

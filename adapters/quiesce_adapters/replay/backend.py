@@ -16,9 +16,10 @@ from quiesce.backend import Capabilities, Driver, Host
 from quiesce.errors import NoSteps
 from quiesce.graph import Graph
 from quiesce.graph.signature import diff
-from quiesce.store import RunRecord, Store
+from quiesce.store import RunRecord, Store, Transaction
 
 from .driver import ReplayDriver
+from .frontier import copy_before
 
 __all__ = ["Replay"]
 
@@ -65,6 +66,9 @@ class Replay:
 
     def changes(self, old: Any, new: Any) -> Sequence[str]:
         return diff(old, new)
+
+    def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Graph, at: int) -> None:
+        copy_before(tx, run, new_id, flow, at)
 
     def node(self, flow: Graph, name: str) -> Any:
         ref = flow.nodes.get(name)

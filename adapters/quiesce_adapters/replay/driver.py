@@ -22,7 +22,7 @@ import anyio
 
 from quiesce import codec
 from quiesce.backend import Host
-from quiesce.errors import NodeError, QuiesceError, StaleLease, StoreBusy
+from quiesce.errors import Expired, NodeError, QuiesceError, Rejected, StaleLease, StoreBusy
 from quiesce.graph import Graph
 from quiesce.graph.rows import Branch
 from quiesce.graph.transitions import Error, FanOut, Finish, Join, Next, Pause
@@ -34,7 +34,7 @@ from quiesce.signals import Signal
 from quiesce.states import RunState
 from quiesce.store import RunRecord, Transaction
 
-from .frontier import Links, LiveFrontier, pack, restore, save
+from .frontier import Links, LiveFrontier, Packed, Refs, pack, pack_payload, restore, save
 from .visiting import Again, Hang, Result, Visiting
 
 __all__ = ["ReplayDriver"]
@@ -162,7 +162,7 @@ class ReplayDriver:
 
     async def _commit(self, branch: Branch | None, result: Result | None) -> list[Branch]:
         """Apply a result in one transaction and take what begins next; returns what was taken."""
-        packed: dict[int, bytes] = {}
+        packed: Packed = {}
         if self._durable and branch is not None and result is not None:
             try:
                 self._pack(branch, result, packed)
@@ -243,8 +243,13 @@ class ReplayDriver:
         except QuiesceError as refused:
             result = self._here.error(branch, refused)
             applied = self._walk.apply(branch.id, result)
-        if not isinstance(result, Pause | Error):
-            self._forget(branch)
+        match result:
+            case Error(NodeError(__cause__=Expired() | Rejected())):
+                self._links.hold.pop(branch.id, None)  # this failure is what came of it: a retry asks again
+            case Pause() | Error():
+                pass
+            case _:
+                self._forget(branch)
         for lost in applied.abandoned:
             self._abandon(tx, run, lost)
         error = None
@@ -270,38 +275,41 @@ class ReplayDriver:
         run: RunRecord,
         branch: Branch | None,
         result: Result | None,
-        packed: dict[int, bytes],
+        packed: Packed,
     ) -> None:
         """Write the rows that changed, and the visit to the log."""
         if isinstance(result, Finish):
-            self._final = packed[id(result.value)] if self._durable else result.value
-        refs: dict[int, int] = {}
+            self._final = packed.get((id(result.value), "")) if self._durable else result.value
+        counts = branch is not None and result is not None and not isinstance(result, Again | Hang)
+        self._links.visits += counts
+        refs: Refs = {}
         if self._durable:
             refs = save(tx, run.id, self._graph, self._walk.drain(), self._links, packed)
         elif not self._host.listened():
             return
-        if branch is not None and result is not None and not isinstance(result, Again | Hang):
-            tx.log(run, "visit", None, None, _visit(branch, self._visited, result, refs))
+        if counts and branch is not None and result is not None:
+            tx.log(run, "visit", None, None, _visit(self._links.visits, branch, self._visited, result, refs))
 
     _visited = ""
 
-    def _pack(self, branch: Branch, result: Result, packed: dict[int, bytes]) -> None:
+    def _pack(self, branch: Branch, result: Result, packed: Packed) -> None:
         """Encode what a transition carries before anything is changed; it may not be storable."""
         match result:
             case Next(node, value):
-                packed[id(value)] = pack(self._graph, node, value)
+                packed[id(value), node] = pack(self._graph, node, value)
             case FanOut(targets):
                 for target in targets:
-                    packed[id(target.value)] = pack(self._graph, target.node, target.value)
+                    packed[id(target.value), target.node] = pack(self._graph, target.node, target.value)
             case Join(node, value):
-                declared = self._graph.payload_type(branch.node, node)
-                packed[id(value)] = codec.encode(value, declared, place=f"payload of node {branch.node!r}")
+                packed[id(value), node] = pack_payload(self._graph, branch.node, node, value)
             case Finish(value):
                 into = self._walk.arrives_at(branch.id)
-                declared = (
-                    self._graph.output_type if into is None else self._graph.payload_type(branch.node, into)
-                )
-                packed[id(value)] = codec.encode(value, declared, place=f"result of node {branch.node!r}")
+                if into is not None:
+                    packed[id(value), into] = pack_payload(self._graph, branch.node, into, value)
+                else:
+                    declared = self._graph.output_type
+                    place = f"result of node {branch.node!r}"
+                    packed[id(value), ""] = codec.encode(value, declared, place=place)
             case _:
                 pass
 
@@ -386,19 +394,25 @@ class ReplayDriver:
             self._here.cancel(branch_id)
 
 
-def _visit(branch: Branch, node: str, result: Result, refs: dict[int, int]) -> dict[str, Any]:
-    """A visit as the log keeps it: where it was, and what followed with which values."""
-    data: dict[str, Any] = {"branch": branch.id, "node": node}
+def _visit(number: int, branch: Branch, node: str, result: Result, refs: Refs) -> dict[str, Any]:
+    """A visit as the log keeps it, for people and for `graph.history`: where, and what followed."""
+    data: dict[str, Any] = {"visit": number, "branch": branch.id, "node": node}
     match result:
-        case Next(to, value):
-            data |= {"did": "next", "to": [[to, refs.get(id(value))]]}
-        case FanOut(targets, into):
-            data |= {"did": "fan_out", "to": [[item.node, refs.get(id(item.value))] for item in targets]}
-            data["join"] = into
+        case Next(to, value, concurrency):
+            data |= {"did": "next", "to": [[to, refs.get((id(value), to))]]}
+            data["concurrency"] = concurrency.value if concurrency else None
+        case FanOut(targets, into, concurrency, most):
+            data |= {
+                "did": "fan_out",
+                "to": [[item.node, refs.get((id(item.value), item.node))] for item in targets],
+            }
+            data |= {"join": into, "most": most, "concurrency": concurrency.value if concurrency else None}
+            if any(item.concurrency for item in targets):
+                data["each"] = [item.concurrency.value if item.concurrency else None for item in targets]
         case Join(to, value):
-            data |= {"did": "join", "to": [[to, refs.get(id(value))]]}
+            data |= {"did": "join", "to": [[to, refs.get((id(value), to))]]}
         case Finish(value):
-            data |= {"did": "finish", "value": refs.get(id(value))}
+            data |= {"did": "finish", "value": next((r for k, r in refs.items() if k[0] == id(value)), None)}
         case Pause(reason):
             data |= {"did": "pause", "reason": reason}
         case Error(cause):

@@ -9,18 +9,29 @@ the walk itself to the rules.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from quiesce import codec
-from quiesce.errors import FlowChanged
+from quiesce.errors import FlowChanged, QuiesceError
 from quiesce.graph import Graph
+from quiesce.graph.history import StoredValue, frontier_before
 from quiesce.graph.rows import Branch, Changes, Counters, Group
 from quiesce.graph.transitions import Concurrency, JoinInput
 from quiesce.graph.walk import Walk
 from quiesce.store import ArrivalRow, GroupRow, PieceRow, Reader, RunRecord, Transaction
 
-__all__ = ["Links", "LiveFrontier", "pack", "restore", "save"]
+__all__ = [
+    "Links",
+    "LiveFrontier",
+    "Packed",
+    "Refs",
+    "copy_before",
+    "pack",
+    "pack_payload",
+    "restore",
+    "save",
+]
 
 _TO_ROW = {"paused": "held"}
 _TO_BRANCH = {"held": "paused", "failed": "queued"}
@@ -28,14 +39,16 @@ _GATHERED = b"~gathered "  # no value that the codec writes begins so
 
 
 class Links:
-    """What a branch hangs on beside its node: the hold it asks, the child run it waits for, its losses."""
+    """What goes with a walk: the hold that a branch asks, the run it waits for, how often it was lost."""
 
-    __slots__ = ("child", "hold", "lost")
+    __slots__ = ("child", "hold", "lost", "visits")
 
     def __init__(self) -> None:
         self.hold: dict[int, str] = {}
         self.child: dict[int, str] = {}
         self.lost: dict[int, int] = {}
+        self.visits = 0
+        """How many visits this execution has had."""
 
 
 class LiveFrontier:
@@ -77,11 +90,15 @@ def pack(graph: Graph, node: str, value: Any) -> bytes:
     return codec.encode(value, ref.input_type if ref else None, place=f"input of node {node!r}")
 
 
-def save(
-    tx: Transaction, run_id: str, graph: Graph, changes: Changes, links: Links, packed: dict[int, bytes]
-) -> dict[int, int]:
-    """Write what changed; `packed` has the bytes of values by `id`. Returns value references by `id`."""
-    refs: dict[int, int] = {}
+Packed = dict[tuple[int, str], bytes]
+"""The bytes of values by `id` and the node that they go to, whose type says how they are written."""
+Refs = dict[tuple[int, str], int]
+"""Where those bytes are in the store."""
+
+
+def save(tx: Transaction, run_id: str, graph: Graph, changes: Changes, links: Links, packed: Packed) -> Refs:
+    """Write what changed; returns where the values went."""
+    refs: Refs = {}
     if changes.opened:
         tx.put_groups(
             run_id,
@@ -92,12 +109,12 @@ def save(
         )
     rows = []
     for branch in changes.put:
-        ref = refs.get(id(branch.input))
-        if ref is None or isinstance(branch.input, JoinInput):
-            data = _join_bytes(tx, run_id, graph, branch) if isinstance(branch.input, JoinInput) else None
-            data = data or packed.get(id(branch.input)) or pack(graph, branch.node, branch.input)
-            ref = refs[id(branch.input)] = tx.put_value(run_id, data)
-        rows.append(_row(branch, links, ref))
+        key = (id(branch.input), branch.node)
+        if isinstance(branch.input, JoinInput):
+            refs[key] = _put_gathered(tx, run_id, graph, branch.node, branch.input, refs)
+        elif key not in refs:
+            refs[key] = tx.put_value(run_id, packed.get(key) or pack(graph, branch.node, branch.input))
+        rows.append(_row(branch, links, refs[key]))
     tx.put_pieces(run_id, rows)
     tx.move_pieces(run_id, [_row(branch, links, None) for branch in changes.moved])
     if changes.dropped:
@@ -105,14 +122,14 @@ def save(
     if changes.arrivals:
         arrivals = []
         for item in changes.arrivals:
-            data = packed.get(id(item.payload)) or _payload_bytes(graph, tx, item.source, item.payload, None)
-            ref = refs[id(item.payload)] = tx.put_value(run_id, data)
-            arrivals.append(ArrivalRow(item.group, item.index, item.source, ref))
+            for key in [key for key in packed if key[0] == id(item.payload)]:
+                refs[key] = tx.put_value(run_id, packed[key])
+                arrivals.append(ArrivalRow(item.group, item.index, item.source, refs[key]))
         tx.put_arrivals(run_id, arrivals)
     if changes.closed:
         tx.drop_groups(run_id, changes.closed)
     counters = changes.counters
-    tx.put_counters(run_id, [counters.next_branch, counters.next_order, counters.next_group])
+    tx.put_counters(run_id, [counters.next_branch, counters.next_order, counters.next_group, links.visits])
     return refs
 
 
@@ -162,7 +179,8 @@ def restore(tx: Reader, run: RunRecord, graph: Graph) -> tuple[Walk, Links]:
         group.arrived[arrival.index] = codec.decode(tx.value(run.id, arrival.value), declared)
         group.sources[arrival.index] = arrival.source
     stored = tx.counters(run.id)
-    counters = Counters(*stored) if stored else Counters(2, 2, 1)
+    counters = Counters(*stored[:3]) if stored else Counters(2, 2, 1)
+    links.visits = stored[3] if stored else 0
     return Walk.restore(graph.concurrency, branches, groups.values(), counters), links
 
 
@@ -196,19 +214,84 @@ def _unpack(tx: Reader, run: RunRecord, graph: Graph, row: PieceRow) -> Any:
     return codec.decode(data, graph.nodes[row.name].input_type)
 
 
-def _payload_bytes(graph: Graph, tx: Reader, source: str, payload: Any, join: str | None) -> bytes:
-    declared = graph.payload_type(source, join or "")
+def pack_payload(graph: Graph, source: str, join: str, payload: Any) -> bytes:
+    """What a branch brings to a join, as bytes. Raises NotSerializable."""
+    declared = graph.payload_type(source, join)
     return codec.encode(payload, declared, place=f"payload of node {source!r}")
 
 
-def _join_bytes(tx: Transaction, run_id: str, graph: Graph, branch: Branch) -> bytes | None:
+def _put_gathered(
+    tx: Transaction, run_id: str, graph: Graph, join: str, gathered: JoinInput[Any], refs: Refs
+) -> int:
     """A join's input as references to what arrived, so that no payload is written twice."""
-    gathered = branch.input
-    assert isinstance(gathered, JoinInput)
-    if len(gathered.sources) != len(gathered):
-        return None
-    parts = [
-        [source, tx.put_value(run_id, _payload_bytes(graph, tx, source, payload, branch.node))]
-        for source, payload in zip(gathered.sources, gathered, strict=True)
-    ]
-    return _GATHERED + json.dumps(parts).encode()
+    parts = []
+    for source, payload in zip(gathered.sources, gathered, strict=True):
+        ref = tx.put_value(run_id, pack_payload(graph, source, join, payload))
+        refs[id(payload), join] = ref
+        parts.append([source, ref])
+    return tx.put_value(run_id, _GATHERED + json.dumps(parts).encode())
+
+
+def copy_before(tx: Transaction, old: RunRecord, new_id: str, graph: Graph, at: int) -> None:
+    """Give the run `new_id` the frontier that `old` had before its visit number `at`.
+
+    Raises:
+        QuiesceError: the run has no such visit.
+    """
+    visits = [row[8] for row in _all_events(tx, old.id) if row[5] == "visit" and row[3] == old.execution]
+    try:
+        walk = frontier_before(graph.concurrency, old.entry, old.input, visits, at)
+    except ValueError as error:
+        raise QuiesceError(f"run {old.id!r} cannot be forked at visit {at}: {error}") from None
+    copied: dict[int, int] = {}
+
+    def copy(ref: int | None) -> int | None:
+        if ref is None:
+            return None
+        if ref not in copied:
+            data = tx.value(old.id, ref)
+            if data.startswith(_GATHERED):
+                parts = [[source, copy(part)] for source, part in json.loads(data[len(_GATHERED) :])]
+                data = _GATHERED + json.dumps(parts).encode()
+            copied[ref] = tx.put_value(new_id, data)
+        return copied[ref]
+
+    changes, links = walk.drain(), Links()
+    links.visits = at - 1
+    if changes.opened:
+        tx.put_groups(
+            new_id,
+            [
+                GroupRow(group.id, group.join, group.size, [group.concurrency.value, group.max_parallelism])
+                for group in changes.opened
+            ],
+        )
+    rows = []
+    for branch in changes.put:
+        if isinstance(branch.input, JoinInput):
+            parts = [
+                [source, copy(value.ref)]
+                for source, value in zip(branch.input.sources, branch.input, strict=True)
+            ]
+            ref: int | None = tx.put_value(new_id, _GATHERED + json.dumps(parts).encode())
+        else:
+            assert isinstance(branch.input, StoredValue)
+            ref = copy(branch.input.ref)
+        rows.append(_row(branch, links, ref))
+    tx.put_pieces(new_id, rows)
+    arrivals = []
+    for item in changes.arrivals:
+        assert isinstance(item.payload, StoredValue)
+        payload = copy(item.payload.ref)
+        assert payload is not None
+        arrivals.append(ArrivalRow(item.group, item.index, item.source, payload))
+    tx.put_arrivals(new_id, arrivals)
+    counters = changes.counters
+    tx.put_counters(new_id, [counters.next_branch, counters.next_order, counters.next_group, links.visits])
+
+
+def _all_events(tx: Transaction, run_id: str) -> Iterator[tuple[Any, ...]]:
+    after = 0
+    while rows := tx.events(run_id, after, 1000):
+        yield from rows
+        after = rows[-1][0]

@@ -38,6 +38,7 @@ from quiesce.clock import Clock
 from quiesce.errors import StoreError
 
 from .forks import ForkGuard
+from .refusals import refused_by_system
 
 __all__ = ["Doorbell"]
 
@@ -72,7 +73,7 @@ class Doorbell:
                 bell._fds.append(os.open(path, end | os.O_NONBLOCK | os.O_CLOEXEC))
         except OSError as error:
             bell._let_go()
-            raise StoreError(f"cannot make the doorbell {path}: {error.strerror}") from error
+            raise refused_by_system(error, f"make the doorbell {path}") from error
         return bell
 
     async def wait(self) -> None:

@@ -40,6 +40,7 @@ from quiesce.clock import Clock
 from quiesce.errors import StoreError, StoreMismatch, StoreReadOnly
 
 from .forks import ForkGuard
+from .refusals import refused_by_system
 
 __all__ = ["Liveness"]
 
@@ -160,7 +161,7 @@ class _File:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-                raise StoreError(f"cannot open {path}: {error.strerror}") from error
+                raise refused_by_system(error, f"open {path}") from error
             writable = False
             try:
                 fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

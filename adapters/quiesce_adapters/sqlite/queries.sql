@@ -292,6 +292,12 @@ FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?
 -- event.last
 SELECT coalesce(max(seq), 0) FROM events
 
+-- runs.ids_from: a range of the key, so that it costs no scan
+SELECT id FROM runs WHERE id >= ?1 AND id < ?1 || char(1114111) ORDER BY id LIMIT ?2
+
+-- holds.ids_from
+SELECT id FROM holds WHERE id >= ?1 AND id < ?1 || char(1114111) ORDER BY id LIMIT ?2
+
 -- worker.insert
 INSERT INTO workers (pid, host, started_at, flows) VALUES (?, ?, ?, ?)
 

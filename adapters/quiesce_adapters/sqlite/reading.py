@@ -10,7 +10,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from quiesce.errors import StoreError
 from quiesce.store import (
@@ -179,6 +179,9 @@ class SqliteReader:
 
     def last_event(self) -> int:
         return int(self._run("event.last").fetchone()[0])
+
+    def ids_from(self, what: Literal["runs", "holds"], prefix: str, limit: int) -> list[str]:
+        return [found for (found,) in self._run(f"{what}.ids_from", (prefix, limit))]
 
     def workers(self) -> list[WorkerRecord]:
         return [

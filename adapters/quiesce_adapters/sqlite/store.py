@@ -59,8 +59,10 @@ RETRY_EVERY = 0.005
 
 
 def open_store(url: str, *, clock: Clock, durability: str = "full") -> SqliteStore:
-    """The entry point `sqlite` of `quiesce.stores`."""
-    return SqliteStore(url.removeprefix("sqlite:///"), clock, durability=durability)
+    """The entry point `sqlite` of `quiesce.stores`: a path, or `sqlite:///path`, there also with `?mode=ro`."""
+    path = url.removeprefix("sqlite:///")
+    read_only = path != url and path.endswith("?mode=ro")
+    return SqliteStore(path.removesuffix("?mode=ro"), clock, durability=durability, read_only=read_only)
 
 
 class _Unit(Generic[T]):
@@ -81,6 +83,8 @@ class SqliteStore:
     Args:
         durability: `full` syncs every commit to the disk. `normal` does not: a commit that was
             acknowledged survives the death of the process, and may be lost with the power.
+        read_only: look at a store that is there; its file keeps its bytes, also if the last writer died
+            before it could tidy up (SQLite's close would do that).
         on_statement: called with the label of every statement before it is sent; for tests of faults.
     """
 
@@ -93,6 +97,7 @@ class SqliteStore:
         clock: Clock,
         *,
         durability: str = "full",
+        read_only: bool = False,
         on_statement: Callable[[str], None] | None = None,
     ) -> None:
         if durability not in ("full", "normal"):
@@ -102,7 +107,7 @@ class SqliteStore:
         self._clock = clock
         refuse_unusable(self.path)
         with self._translated():
-            self._connection = self._connect(durability)
+            self._connection = self._connect(durability, read_only)
         self._guard = ForkGuard(clock, str(self.path), lambda: None)
         self._tx = SqliteTransaction(self._connection, self._alive, on_statement)
         self._folder = self.path.with_name(self.path.name + "-quiesce")
@@ -114,9 +119,14 @@ class SqliteStore:
         self._pending: deque[_Unit[Any]] = deque()
         self._serving = False
 
-    def _connect(self, durability: str) -> sqlite3.Connection:
+    def _connect(self, durability: str, read_only: bool) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path, isolation_level=None, timeout=0.0, cached_statements=256, check_same_thread=False
+            self.path.as_uri() + ("?mode=ro" if read_only else ""),
+            uri=True,
+            isolation_level=None,
+            timeout=0.0,
+            cached_statements=256,
+            check_same_thread=False,
         )
         try:
             connection.execute("PRAGMA foreign_keys = ON")

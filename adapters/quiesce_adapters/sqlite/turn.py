@@ -27,7 +27,8 @@ import os
 from pathlib import Path
 
 from quiesce.clock import Clock
-from quiesce.errors import StoreError
+
+from .refusals import refused_by_system
 
 __all__ = ["Turn"]
 
@@ -49,7 +50,7 @@ class Turn:
                 self._fds.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
         except OSError as error:
             self.close()
-            raise StoreError(f"cannot open the write queue {self.path}: {error.strerror}") from error
+            raise refused_by_system(error, f"open the write queue {self.path}") from error
 
     def try_take(self) -> bool:
         """Take the turn if it is free, and nobody waits or this connection may pass. Never blocks."""

@@ -6,6 +6,7 @@ paused. Source: spec engine, 4.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from quiesce.runs import Ack
 from quiesce.states import RunEvent, RunState, advance
 from quiesce.store import PieceRow, Reader, RunRecord, Transaction
 
-__all__ = ["Definition", "create", "enclosing_fence", "first_piece", "start"]
+__all__ = ["Definition", "create", "enclosing_fence", "first_piece", "fork", "start"]
 
 PIECE_KINDS = {"graph": "branch", "agent": "body", "team": "turn"}
 
@@ -88,6 +89,44 @@ def start(
     tx.save_run(run, generation=run.generation)
     tx.put_pieces(run.id, [first_piece(run)])
     tx.log(run, "started", request.actor, request.id, {"reason": request.reason})
+    return finish(tx, request, Ack(request.id, run.id, True, run.generation))
+
+
+def fork(
+    tx: Transaction,
+    request: Request,
+    old: RunRecord,
+    new_id: str,
+    at: int,
+    copy_frontier: Callable[[], None],
+) -> Ack:
+    """Make a new running run that goes on from an earlier point of `old`, which stays as it is.
+
+    Raises:
+        RunActive: the new id is taken. What `copy_frontier` raises: there is no such point.
+    """
+    if (known := replay(tx, request, Ack)) is not None:
+        return known
+    run = RunRecord(
+        id=new_id,
+        flow=old.flow,
+        version=old.version,
+        kind=old.kind,
+        entry=old.entry,
+        state=RunState.CREATED,
+        created_at=tx.now,
+        updated_at=tx.now,
+    )
+    tx.insert_run(run)
+    run.state = advance(run.id, run.state, RunEvent.START, has_input=False)
+    if old.input is not None:
+        run.input = tx.put_value(run.id, tx.value(old.id, old.input))
+    if old.signature is not None:
+        run.signature = tx.put_value(run.id, tx.value(old.id, old.signature))
+    tx.save_run(run, generation=run.generation)
+    copy_frontier()
+    facts = {"from": old.id, "execution": old.execution, "at": at, "reason": request.reason}
+    tx.log(run, "forked", request.actor, request.id, facts)
     return finish(tx, request, Ack(request.id, run.id, True, run.generation))
 
 
