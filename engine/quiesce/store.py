@@ -406,10 +406,18 @@ class Store(Protocol):
     shared: bool
     label: str
 
-    async def write(self, work: Callable[[Transaction], T], *, urgent: bool = False) -> T:
+    async def write(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        urgent: bool = False,
+        committed: Callable[[T], None] | None = None,
+    ) -> T:
         """Run `work` in one transaction and commit it; concurrent writes may share one commit.
 
-        `urgent` work (a fence) goes first. `work` must not wait.
+        `urgent` work (a fence) goes first. `work` must not wait. `committed` is called with its result
+        right after the commit, also if the caller was cancelled meanwhile: what must follow from a commit
+        (driving what it claimed) is done there.
 
         Raises:
             StoreBusy, StoreFull, StoreReadOnly, StoreMismatch: nothing was kept.
