@@ -71,6 +71,31 @@ class RunRecord:
     def has_input(self) -> bool:
         return self.input is not None
 
+    def copied(self) -> RunRecord:
+        """An equal record of its own; by hand, since a memory store does it at every read."""
+        return RunRecord(
+            self.id,
+            self.flow,
+            self.version,
+            self.kind,
+            self.entry,
+            self.state,
+            self.created_at,
+            self.updated_at,
+            self.parent_id,
+            self.parent_piece,
+            self.execution,
+            self.generation,
+            self.input,
+            self.result,
+            self.error,
+            self.signature,
+            self.episode_id,
+            self.lease_holder,
+            self.lease_epoch,
+            self.locks.copy(),
+        )
+
 
 @dataclass(slots=True)
 class EpisodeRecord:
@@ -241,6 +266,14 @@ class Reader(Protocol):
     def run(self, run_id: str) -> RunRecord | None: ...
     def children(self, run_id: str) -> list[RunRecord]: ...
     def runs(self, which: RunFilter, limit: int, after: str | None) -> tuple[list[RunRecord], str | None]: ...
+    def run_counts(self) -> Mapping[str, int]:
+        """How many runs are in each state."""
+        ...
+
+    def unquiet(self) -> list[str]:
+        """Ids of paused runs of whose episode something was still running when it was last written."""
+        ...
+
     def claimable(self, flows: Collection[str]) -> list[str]:
         """Ids of running runs of these flows whose lease nobody holds or whose holder is dead."""
         ...
@@ -275,6 +308,10 @@ class Reader(Protocol):
         ...
 
     def holds(self, run_id: str | None, state: str | None, limit: int, after: int) -> list[HoldRecord]: ...
+    def open_hold_count(self) -> int:
+        """How many questions can be answered now; those of failed runs cannot."""
+        ...
+
     def due_holds(self, before: datetime, flows: Collection[str]) -> list[HoldRecord]:
         """Open holds of runs of these flows whose deadline does something and has passed by `before`."""
         ...
