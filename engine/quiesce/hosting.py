@@ -295,6 +295,9 @@ class Hosting:
             with anyio.CancelScope(shield=True):
                 await self._hand_back(run)
             self._tell([run.id])
+        if run.id not in self.broken and self._wants(run.id):
+            # Reset and resumed, retried or taken over while this driver unwound; it was not claimed then.
+            await self.claim_waiting([run.id])
 
     async def _hand_back(self, run: RunRecord) -> None:
         now = self.read(lambda tx: tx.run(run.id))
