@@ -140,12 +140,15 @@ class LocalBackend:
         fault = standing_fault(self.host, run)
         await self._ready_to_drive()
 
-        def work(tx: Transaction) -> ResumeAck:
+        def work(tx: Transaction) -> ResumeAck | Expired:
             if accepted is not None and self._accept(tx, run_id, accepted):
                 return release.resume(tx, request, run_id, answer=answer, hold=hold, episode=episode)
             return release.resume(tx, request, run_id, answer=answer, hold=hold, episode=episode, fault=fault)
 
-        return await self.host.write(work)
+        ack = await self.host.write(work)
+        if isinstance(ack, Expired):
+            raise ack
+        return ack
 
     async def answer(self, hold_id: str, value: Any, asked: Asked, *, rejected: bool = False) -> AnswerAck:
         plain = codec.jsonable(value, place="answer")
@@ -167,7 +170,6 @@ class LocalBackend:
         ack = await self.host.write(lambda tx: release.answer(tx, request, hold_id, plain, verdict=verdict))
         if isinstance(ack, Expired):
             raise ack
-        assert isinstance(ack, AnswerAck)
         return ack
 
     async def cancel(self, run_id: str, asked: Asked) -> Ack:

@@ -15,7 +15,7 @@ from datetime import datetime
 
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.runs import Lock, PauseAck
-from quiesce.states import RunEvent, RunState, advance
+from quiesce.states import ENDED, RunEvent, RunState, advance
 from quiesce.store import EpisodeRecord, RunRecord, Transaction
 
 __all__ = ["fence", "mark_overdue", "pause", "release_piece", "rest"]
@@ -136,14 +136,14 @@ def rest(tx: Transaction, run: RunRecord) -> None:
         held, waiting = counts.get("held", 0), counts.get("waiting", 0)
         if not held and not waiting:
             return
-        children = [child for child in tx.children(run.id) if child.state is not RunState.COMPLETED]
-        if any(child.state is not RunState.PAUSED for child in children):
+        children = [child for child in tx.children(run.id) if child.state not in ENDED]
+        if any(child.state not in (RunState.PAUSED, RunState.CREATED) for child in children):
             return
         asks = held or any("holds" in child.locks for child in children)
         reason = next((child.locks["holds"].reason for child in children if "holds" in child.locks), None)
         kind = "holds" if asks else "child"
         if kind == "child":
-            reason = f"waits for {', '.join(child.id for child in children)}, paused by an operator"
+            reason = f"waits for {', '.join(child.id for child in children)}, which an operator stopped"
         fence(tx, run, Lock(kind, reason, None, tx.now), drain_until=tx.now, cause=kind, tree=False)
     if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
         rest(tx, parent)
