@@ -314,10 +314,11 @@ class LocalBackend:
             raise HeldElsewhere(
                 f"run {run_id!r} is driven by another process, which has its node objects; see its holds"
             )
+        if run.state is RunState.PAUSED:
+            rows = self.host.read(lambda tx: tx.pieces(run_id))
+        else:  # whatever else it does, it waits at none
+            rows = [starting.first_piece(run)] if run.state is RunState.CREATED and run.has_input else []
         flow = self.host.flows.get(run.flow)
-        rows = self.host.read(lambda tx: tx.pieces(run_id))
-        if run.state is RunState.CREATED and run.has_input:
-            rows = [starting.first_piece(run)]
         held = [row for row in rows if row.state in ("held", "waiting")]
         return [
             node
