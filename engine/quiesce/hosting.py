@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -85,8 +86,9 @@ class Hosting:
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         try:
-            if self.serves:
+            if self.serves and self.drive:
                 await self.enlist()
+                self._start_background()
                 await self.claim_waiting()
         except BaseException as error:
             self._tasks.cancel_scope.cancel()
@@ -153,6 +155,8 @@ class Hosting:
         found = [
             (text, self.mechanism((flow := self.flows.get(text)).kind).version(flow)) for text in self.serves
         ]
+        if not self.drive:
+            found = []  # nobody may leave a run to it
         return [*found, FOLLOWS] if self._follows else found
 
     async def follow(self) -> None:
@@ -395,10 +399,9 @@ class Hosting:
             if due is None:
                 await self._deadline_signal.wait()
                 continue
-            wait = (due - self.clock.now()).total_seconds()
-            if wait > 0:
+            if due > self.clock.now():
                 async with anyio.create_task_group() as group:
-                    group.start_soon(self._sleep_then_stop, wait, group.cancel_scope)
+                    group.start_soon(self._sleep_until, due, group.cancel_scope)
                     await self._deadline_signal.wait()
                     group.cancel_scope.cancel()
                 continue
@@ -408,8 +411,9 @@ class Hosting:
         for hold in tx.due_holds(tx.now, flows):
             release.expire(tx, hold, found(tx, hold.run_id))
 
-    async def _sleep_then_stop(self, seconds: float, scope: anyio.CancelScope) -> None:
-        await self.clock.sleep(seconds)
+    async def _sleep_until(self, due: datetime, scope: anyio.CancelScope) -> None:
+        # Asked of the clock here, not before: it may have moved on since this task was made.
+        await self.clock.sleep((due - self.clock.now()).total_seconds())
         scope.cancel()
 
     def deadline_changed(self) -> None:
@@ -418,10 +422,10 @@ class Hosting:
 
     def watch_drain_of(self, episode_ids: list[str], seconds: float) -> None:
         """After so many seconds, record what of these episodes still runs as overdue."""
-        self._tasks.start_soon(self._watch_drain, episode_ids, seconds)
+        self._tasks.start_soon(self._watch_drain, episode_ids, self.clock.monotonic() + seconds)
 
-    async def _watch_drain(self, episode_ids: list[str], seconds: float) -> None:
-        await self.clock.sleep(seconds)
+    async def _watch_drain(self, episode_ids: list[str], until: float) -> None:
+        await self.clock.sleep(until - self.clock.monotonic())
 
         def overdue(tx: Transaction) -> None:
             for episode_id in episode_ids:
