@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+
 from quiesce import Completed, Concurrency, Paused, RunState, Transition
 from quiesce.errors import NodeError, QuiesceError
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+
 from quiesce import Completed, Graph, Paused, RunState, Transition
 from quiesce.errors import IllegalTransition, NodeError, NotResumable, RunActive
 

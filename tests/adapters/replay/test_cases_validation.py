@@ -7,6 +7,7 @@ A graph is frozen by its first run here, so nothing that is registered later can
 from __future__ import annotations
 
 import pytest
+
 from quiesce import Completed, Concurrency, Graph, Paused, Transition
 from quiesce.errors import GraphError, MissingNode, MissingTransition, NodeError, NoSteps
 
