@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -72,6 +72,7 @@ class Hosting:
         self.errors: dict[str, BaseException] = {}
         self.unseen: set[str] = set()
         self.broken: dict[str, Exception] = {}
+        self._owed: dict[str, int] = {}
         self._deadline_signal = Signal()
         self._seen_event = 0
         self._follows = False
@@ -148,8 +149,8 @@ class Hosting:
         if self.worker:  # two verbs came at once
             await self.store.write(lambda tx: tx.discharge(worker))
             return
+        self.store.hold_life(worker)  # first: nothing may be claimed by who cannot prove that it lives
         self.worker = worker
-        self.store.hold_life(worker)
 
     def _served(self) -> list[tuple[str, str]]:
         found = [
@@ -173,7 +174,8 @@ class Hosting:
     async def write(self, work: Callable[[Transaction], T], *, urgent: bool = False) -> T:
         """One transaction; claims what it made runnable and this process is to drive; tells everybody."""
 
-        def unit(tx: Transaction) -> tuple[T, list[str], bool, list[RunRecord]]:
+        def unit(tx: Transaction) -> tuple[T, list[str], bool, list[RunRecord], list[str]]:
+            paid = self._pay(tx) if self._owed else []
             result = work(tx)
             claimed = []
             if self.worker and self.drive and not self.closing and not tx.quiet:
@@ -183,15 +185,19 @@ class Hosting:
                         taken = claims.claim(tx, run.id, self.worker)
                         if taken is not None:
                             claimed.append(taken)
-            return result, tx.touched, tx.quiet, claimed
+            return result, tx.touched, tx.quiet, claimed, paid
 
-        result, touched, quiet, claimed = await self.store.write(unit, urgent=urgent)
-        for run in claimed:
-            self._spawn(run)
-        self._tell(touched)
-        if self.store.shared:
-            self._ring(quiet)
-        return result
+        def committed(outcome: tuple[T, list[str], bool, list[RunRecord], list[str]]) -> None:
+            _, touched, quiet, claimed, paid = outcome
+            for run_id in paid:
+                self._owed.pop(run_id, None)
+            for run in claimed:
+                self._spawn(run)
+            self._tell(touched)
+            if self.store.shared:
+                self._ring(quiet)
+
+        return (await self.store.write(unit, urgent=urgent, committed=committed))[0]
 
     def read(self, work: Callable[[Reader], T]) -> T:
         return self.store.read(work)
@@ -276,8 +282,12 @@ class Hosting:
         return bool(self.listeners)
 
     def _spawn(self, run: RunRecord) -> None:
-        flow = self.flows.get(run.flow)
-        driver = self.mechanism(run.kind).driver(self, run, flow)
+        try:
+            driver = self.mechanism(run.kind).driver(self, run, self.flows.get(run.flow))
+        except Exception as error:
+            self._break(run.id, error)
+            self._tasks.start_soon(self._hand_back, run)
+            return
         self.drivers[run.id] = driver
         self.broken.pop(run.id, None)
         self._tasks.start_soon(self._drive_run, run, driver, name=f"quiesce {run.id}")
@@ -289,9 +299,8 @@ class Hosting:
         try:
             with scope:
                 await driver.drive()
-        except Exception as error:  # one bad run never stops the others
-            log.error("run %s is not driven any more: %s", run.id, error, exc_info=_unexpected(error))
-            self.broken[run.id] = error
+        except Exception as error:
+            self._break(run.id, error)
         finally:
             if self.drivers.get(run.id) is driver:
                 del self.drivers[run.id]
@@ -299,25 +308,52 @@ class Hosting:
             with anyio.CancelScope(shield=True):
                 await self._hand_back(run)
             self._tell([run.id])
-        if run.id not in self.broken and self._wants(run.id):
+        if run.id not in self.broken:
             # Reset and resumed, retried or taken over while this driver unwound; it was not claimed then.
-            await self.claim_waiting([run.id])
+            await self._tolerant(self._claim_if_wanted, run.id)
+
+    def _break(self, run_id: str, error: Exception) -> None:
+        """One bad run never stops the others: keep its error for whoever waits for it."""
+        log.error("run %s is not driven any more: %s", run_id, error, exc_info=_unexpected(error))
+        self.broken[run_id] = error
+
+    async def _tolerant(self, work: Callable[..., Awaitable[None]], *arguments: object) -> bool:
+        """Do what nobody waits for; if the store refuses (busy, full), say so and go on. Whether it went."""
+        try:
+            await work(*arguments)
+        except StoreError as error:
+            log.warning("put off: %s", error)
+            return False
+        return True
+
+    async def _claim_if_wanted(self, run_id: str) -> None:
+        if self._wants(run_id):
+            await self.claim_waiting([run_id])
 
     async def _hand_back(self, run: RunRecord) -> None:
-        now = self.read(lambda tx: tx.run(run.id))
-        if now is None or now.lease_holder != self.worker or now.lease_epoch != run.lease_epoch:
-            return
-
         def give_up(tx: Transaction) -> list[str]:
             claims.hand_back(tx, run.id, self.worker, run.lease_epoch)
             return tx.touched
 
-        try:
-            self._tell(await self.store.write(give_up))
-            if self.store.shared:
+        def committed(touched: list[str]) -> None:
+            self._tell(touched)
+            if self.store.shared and touched:
                 self.store.ring()
+
+        try:
+            now = self.read(lambda tx: tx.run(run.id))
+            if now is None or now.lease_holder != self.worker or now.lease_epoch != run.lease_epoch:
+                return
+            await self.store.write(give_up, committed=committed)
         except StoreError as error:
-            log.warning("the lease of run %s could not be handed back: %s", run.id, error)
+            log.warning("the lease of run %s could not be handed back yet: %s", run.id, error)
+            self._owed[run.id] = run.lease_epoch
+
+    def _pay(self, tx: Transaction) -> list[str]:
+        """Hand back the leases that could not be, so that no run is held here that nobody here drives."""
+        for run_id, epoch in self._owed.items():
+            claims.hand_back(tx, run_id, self.worker, epoch)
+        return list(self._owed)
 
     def _start_background(self) -> None:
         self.listen()
@@ -335,7 +371,7 @@ class Hosting:
         while True:
             with anyio.move_on_after(SAFETY_READ):
                 await self.store.rung(self.worker)
-            await self._catch_up()
+            await self._tolerant(self._catch_up)
 
     async def _catch_up(self) -> None:
         """Read the feed on, tell whoever is concerned here, and claim what nobody living drives."""
@@ -343,6 +379,9 @@ class Hosting:
         while rows := self.read(lambda tx: tx.events(None, self._seen_event, 500)):
             self._seen_event = rows[-1][0]
             touched.update(row[2] for row in rows)
+            for row in rows:
+                if row[5] not in ("claimed", "handed-back"):  # somebody did something about it
+                    self.broken.pop(row[2], None)
         self._is_followed = self.read(
             lambda tx: any(
                 FOLLOWS in worker.flows and worker.incarnation != self.worker and tx.alive(worker.incarnation)
@@ -362,7 +401,7 @@ class Hosting:
         own = [run_id for run_id in run_ids if self._wants(run_id)]
         for run_id in dict.fromkeys([*ids, *own]):
             run = self.read(lambda tx, run_id=run_id: tx.run(run_id))  # type: ignore[misc]
-            if run is None or run_id in self.drivers:
+            if run is None or run_id in self.drivers or run_id in self.broken:
                 continue
             try:
                 fault = code_changed(self, run, self.flows.get(run.flow))
@@ -380,10 +419,12 @@ class Hosting:
                     return None
                 return claims.claim(tx, run_id, self.worker)
 
-            taken = await self.store.write(take)
-            if taken is not None:
-                self._spawn(taken)
-            self._tell([run_id])
+            def committed(taken: RunRecord | None, run_id: str = run_id) -> None:
+                if taken is not None:
+                    self._spawn(taken)
+                self._tell([run_id])
+
+            await self.store.write(take, committed=committed)
 
     def _wants(self, run_id: str) -> bool:
         run = self.read(lambda tx: tx.run(run_id))
@@ -394,18 +435,22 @@ class Hosting:
     async def _watch_deadlines(self) -> None:
         """Do what holds say about their deadlines, as they pass."""
         while True:
-            flows = list(self.flows.names())
-            due = self.read(lambda tx: tx.next_deadline(flows))  # noqa: B023
-            if due is None:
-                await self._deadline_signal.wait()
-                continue
-            if due > self.clock.now():
-                async with anyio.create_task_group() as group:
-                    group.start_soon(self._sleep_until, due, group.cancel_scope)
+            if not await self._tolerant(self._act_at_deadline):
+                with anyio.move_on_after(SAFETY_READ):
                     await self._deadline_signal.wait()
-                    group.cancel_scope.cancel()
-                continue
-            await self.write(lambda tx: self._expire_due(tx, flows))  # noqa: B023
+
+    async def _act_at_deadline(self) -> None:
+        flows = list(self.flows.names())
+        due = self.read(lambda tx: tx.next_deadline(flows))
+        if due is None:
+            await self._deadline_signal.wait()
+        elif due > self.clock.now():
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._sleep_until, due, group.cancel_scope)
+                await self._deadline_signal.wait()
+                group.cancel_scope.cancel()
+        else:
+            await self.write(lambda tx: self._expire_due(tx, flows))
 
     def _expire_due(self, tx: Transaction, flows: list[str]) -> None:
         for hold in tx.due_holds(tx.now, flows):

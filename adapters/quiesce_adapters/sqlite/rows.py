@@ -33,8 +33,6 @@ __all__ = ["SqliteTransaction"]
 class SqliteTransaction(SqliteReader):
     """The statements over one connection."""
 
-    _has_tree = False
-
     def _change(self, label: str, parameters: Any) -> int:
         return self._run(label, parameters).rowcount
 

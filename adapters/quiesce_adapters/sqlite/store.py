@@ -54,7 +54,7 @@ RETRY_EVERY = 0.005
 
 
 def open_store(url: str, *, clock: Clock, durability: str = "full") -> SqliteStore:
-    """The entry point `sqlite` of `quiesce.stores`: a path, or `sqlite:///path`, there also with `?mode=ro`."""
+    """The entry point `sqlite` of `quiesce.stores`: a path, or `sqlite:///path` (there also `?mode=ro`)."""
     path = url.removeprefix("sqlite:///")
     read_only = path != url and path.endswith("?mode=ro")
     return SqliteStore(path.removesuffix("?mode=ro"), clock, durability=durability, read_only=read_only)
