@@ -5,20 +5,29 @@ Lines of safe text; what they say is the engine's, the words are the same everyw
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 from flowctl import prompts
 from flowctl.options import Settings
 from flowctl.render import ago, as_json, paint, safe, state_style
 from quiesce.runs import Event, Hold, Lock, RunStatus
 
-__all__ = ["answer_command", "event_line", "fields", "headline", "hold_lines", "lock_text", "status_lines"]
+__all__ = [
+    "answer_command",
+    "event_line",
+    "fields",
+    "headline",
+    "hold_lines",
+    "lock_text",
+    "question_lines",
+    "status_lines",
+]
 
+LONGEST = 80
+"""Characters of a value in a line of the log."""
 SHOWN_LINES = 12
-"""Lines of a payload that are shown with a question; `flowctl show` has all of them."""
+"""Lines of a payload that are shown when a person is asked; `flowctl show` has all of them."""
 
 
 def headline(status: RunStatus) -> str:
@@ -51,9 +60,9 @@ def fields(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def status_lines(
-    status: RunStatus, settings: Settings, now: datetime, *, whole: bool = False
+    status: RunStatus, settings: Settings, now: datetime, *, shown: int | None = 0
 ) -> Iterator[str]:
-    """A run, line by line; with `whole`, all of what its questions show."""
+    """A run, line by line; `shown` as in `hold_lines`."""
     yield headline(status)
     flow = f"{safe(status.flow)} (version {safe(status.version)})"
     lost = f" ({safe(status.lost_reason)})" if status.lost_reason else ""
@@ -72,11 +81,17 @@ def status_lines(
     ]
     yield from fields(pairs)
     for hold in status.holds:
-        yield from hold_lines(hold, settings, now, whole=whole)
+        yield from hold_lines(hold, settings, now, shown=shown)
 
 
-def hold_lines(hold: Hold, settings: Settings, now: datetime, *, whole: bool = False) -> Iterator[str]:
-    """A question: where it is asked, what it asks and shows, and how it is answered."""
+def question_lines(
+    hold: Hold, settings: Settings, now: datetime, *, shown: int | None = SHOWN_LINES
+) -> Iterator[str]:
+    """A question: where it is asked, what it asks and shows.
+
+    Args:
+        shown: how many lines of what it shows; None for all.
+    """
     due = ""
     if hold.deadline is not None:
         due = f", {paint('late', fg='red')}:" if hold.late else ","
@@ -85,15 +100,21 @@ def hold_lines(hold: Hold, settings: Settings, now: datetime, *, whole: bool = F
     for line in safe(hold.reason or "(no reason was given)", lines=True).split("\n"):
         yield f"    {paint(line, fg='yellow')}"
     if hold.payload is not None:
-        shown = hold.payload if isinstance(hold.payload, str) else as_json(hold.payload, indent=2)
-        lines = safe(shown, lines=True).split("\n")
-        cut = lines if whole else lines[:SHOWN_LINES]
-        yield from textwrap.indent("\n".join(cut), "    | ", lambda _: True).split("\n")
-        if len(cut) < len(lines):
-            more = settings.command("show", hold.run_id)
-            yield f"    | … {len(lines) - len(cut)} more lines: {more}"
+        text = hold.payload if isinstance(hold.payload, str) else as_json(hold.payload, indent=2)
+        lines = safe(text, lines=True).split("\n")
+        yield from (f"    | {line}".rstrip() for line in lines[:shown])
+        if shown is not None and len(lines) > shown:
+            all_of_it = settings.command("show", hold.run_id)
+            yield f"    | {len(lines) - shown} {'more ' * bool(shown)}lines: {all_of_it}"
+
+
+def hold_lines(
+    hold: Hold, settings: Settings, now: datetime, *, shown: int | None = SHOWN_LINES
+) -> Iterator[str]:
+    """A question, and the commands that settle it; `shown` as in `question_lines`."""
+    yield from question_lines(hold, settings, now, shown=shown)
     if hold.state == "open":
-        yield f"    expects   {_expected(hold.expects)}"
+        yield f"    expects:  {safe(prompts.outline(hold.expects))}"
         yield f"    answer:   {answer_command(hold, settings)}"
         yield f"    refuse:   {settings.command('reject', hold.id, 'MESSAGE')}"
 
@@ -103,28 +124,19 @@ def answer_command(hold: Hold, settings: Settings) -> str:
     return settings.command("answer", hold.id, prompts.example(hold.expects))
 
 
-def _expected(schema: dict[str, Any] | None) -> str:
-    if schema is None:
-        return "any JSON value"
-    if "enum" in schema:
-        return "one of " + ", ".join(as_json(value) for value in schema["enum"])
-    if schema.keys() <= {"type", "title", "description"}:
-        return safe(schema.get("type", "any JSON value"))
-    return safe(as_json(schema))
-
-
 def event_line(event: Event) -> str:
-    """One entry of the log."""
-    data = {key: value for key, value in event.data.items() if value is not None}
+    """One entry of the log; `--json` has its long values whole."""
     told = [
         str(event.seq),
         event.at.isoformat(timespec="milliseconds"),
         safe(event.run_id),
         paint(safe(event.kind), bold=True),
         *([f"by {safe(event.actor)}"] if event.actor else []),
-        *(
-            f"{safe(key)}={safe(value) if isinstance(value, str) else as_json(value)}"
-            for key, value in data.items()
-        ),
+        *(f"{safe(key)}={_short(value)}" for key, value in event.data.items() if value is not None),
     ]
     return " ".join(told)
+
+
+def _short(value: object) -> str:
+    text = safe(value) if isinstance(value, str) else as_json(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -21,6 +21,7 @@ __all__ = [
     "OVERDUE",
     "PAUSED",
     "QUESTION",
+    "STORE",
     "USAGE",
     "exit_code",
 ]

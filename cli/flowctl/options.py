@@ -1,7 +1,7 @@
 """Which options does every command take?
 
 They are accepted before and after the name of the command, since people type both; after wins. A command
-that only looks takes no request id, and says so.
+that is no verb of a run takes no request id, and says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-__all__ = ["Inspect", "Settings", "Verb", "add_shared_options", "goes_on", "pass_settings"]
+__all__ = ["Plain", "Settings", "Verb", "add_shared_options", "goes_on", "pass_settings"]
 
 DEFAULT_STORE = "flows.db"
 
@@ -74,8 +74,8 @@ def _for_verbs() -> list[click.Option]:
     ]
 
 
-class Inspect(click.Command):
-    """A command that looks and changes nothing."""
+class Plain(click.Command):
+    """A command that is no verb of a run: it looks, or it keeps the store."""
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
@@ -84,7 +84,7 @@ class Inspect(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         settings = ctx.ensure_object(Settings)
         if settings.request_id is not None:
-            raise click.UsageError(f"{ctx.info_name} records nothing, so it takes no --request-id", ctx)
+            raise click.UsageError(f"{ctx.info_name} is no verb of a run, so it takes no --request-id", ctx)
         return super().invoke(ctx)
 
 

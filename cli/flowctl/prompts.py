@@ -17,7 +17,7 @@ from typing import Any
 from quiesce import codec
 from quiesce.errors import AnswerRejected
 
-__all__ = ["Form", "ask", "example"]
+__all__ = ["Form", "ask", "example", "outline"]
 
 Form = Generator[str, str, Any]
 """Yields prompts, is sent lines, returns the value."""
@@ -184,6 +184,39 @@ def _title(schema: Schema) -> str:
 
 def _told(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def outline(schema: Schema | None) -> str:
+    """What an answer has to be, in a line: `{ok: boolean, level: "low" or "high", note?: string}`."""
+    return "any JSON value" if schema is None else _outline(schema, schema, 0)
+
+
+def _outline(schema: Schema, root: Schema, depth: int) -> str:
+    schema = _resolved(schema, root)
+    if depth > _DEPTH:
+        return "…"
+    if "const" in schema:
+        return json.dumps(schema["const"], ensure_ascii=False)
+    if "enum" in schema:
+        return " or ".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
+    if variants := schema.get("anyOf") or schema.get("oneOf"):
+        return " or ".join(_outline(each, root, depth + 1) for each in variants)
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return " or ".join(map(str, kind))
+    if kind == "array":
+        fixed = [_outline(each, root, depth + 1) for each in schema.get("prefixItems", ())]
+        items = schema.get("items")
+        more = [f"{_outline(items, root, depth + 1)}, …"] if isinstance(items, Mapping) else []
+        return f"[{', '.join(fixed + more or ['…'])}]"
+    if kind == "object" and schema.get("properties"):
+        required = schema.get("required", ())
+        inner = (
+            f"{key}{'' if key in required else '?'}: {_outline(each, root, depth + 1)}"
+            for key, each in schema["properties"].items()
+        )
+        return "{" + ", ".join(inner) + "}"
+    return f"{kind or 'any JSON value'}" + (f" ({schema['format']})" if "format" in schema else "")
 
 
 def example(schema: Schema | None) -> str:

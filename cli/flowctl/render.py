@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 __all__ = [
+    "age",
     "ago",
     "as_json",
     "error",
@@ -104,8 +105,18 @@ def error(message: str) -> None:
     say(f"{paint('error:', err=True, fg='red', bold=True)} {safe(message)}", err=True)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, style_by: str = "state") -> None:
-    """Print rows: aligned and in colour for a person, tab-separated for a pipe."""
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    style_by: str = "state",
+    cut: bool = False,
+) -> None:
+    """Print rows: aligned and in colour for a person, tab-separated for a pipe.
+
+    Args:
+        cut: a row is one line on a terminal; else what does not fit goes on in the next one.
+    """
     cells = [[safe("" if cell is None else cell) for cell in row] for row in rows]
     if not is_terminal():
         for line in [list(columns), *cells]:
@@ -116,27 +127,27 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, style_by:
     if shutil.get_terminal_size().columns < NARROW:
         _blocks(columns, cells, styles)
     else:
-        _aligned(columns, cells, styles)
+        _aligned(columns, cells, styles, cut)
 
 
 def _blocks(columns: Sequence[str], cells: list[list[str]], styles: list[dict[str, Any]]) -> None:
     """A row as a block of lines, where a table would be cut."""
     widest = max(map(len, columns))
     for row, style in zip(cells, styles, strict=True):
-        say(paint(row[0], bold=True))
+        say(paint(f"{columns[0]} {row[0]}", bold=True))
         for name, cell in zip(columns[1:], row[1:], strict=True):
             if cell:
                 say(f"  {paint(name.ljust(widest), dim=True)} {paint(cell, **style)}")
 
 
-def _aligned(columns: Sequence[str], cells: list[list[str]], styles: list[dict[str, Any]]) -> None:
+def _aligned(columns: Sequence[str], cells: list[list[str]], styles: list[dict[str, Any]], cut: bool) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     drawn = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for number, name in enumerate(columns):
-        drawn.add_column(Text(name), no_wrap=number == 0, overflow="fold")
+        drawn.add_column(Text(name), no_wrap=cut or number == 0, overflow="ellipsis" if cut else "fold")
     for row, style in zip(cells, styles, strict=True):
         look = " ".join([str(style["fg"])] if "fg" in style else ["dim"] if style else [])
         drawn.add_row(
@@ -152,17 +163,22 @@ def ago(at: datetime | None, now: datetime) -> str:
     """An instant: ISO text in a pipe, and for a person also how long ago that was."""
     if at is None:
         return ""
-    exact = at.strftime("%Y-%m-%d %H:%M:%SZ")
-    return f"{exact} ({_span(now - at)})" if is_terminal() else at.isoformat(timespec="seconds")
+    return f"{at:%Y-%m-%d %H:%M:%SZ} ({_span(now - at)})" if is_terminal() else _exact(at)
+
+
+def age(at: datetime, now: datetime) -> str:
+    """An instant in a table: how long ago it was, for a person; ISO text in a pipe."""
+    return _span(now - at) if is_terminal() else _exact(at)
+
+
+def _exact(at: datetime) -> str:
+    return at.isoformat(timespec="seconds")
 
 
 def _span(span: timedelta) -> str:
     seconds = abs(span.total_seconds())
     for size, name in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         if seconds >= size:
-            return (
-                f"{int(seconds // size)} {name} ago"
-                if span > timedelta()
-                else f"in {int(seconds // size)} {name}"
-            )
+            told = f"{int(seconds // size)} {name}"
+            return f"{told} ago" if span > timedelta() else f"in {told}"
     return "now"

@@ -169,7 +169,7 @@ def _tell_what_is_held(status: RunStatus, settings: Settings) -> None:
 
 async def _answer_in_place(rt: Runtime, settings: Settings, hold: Hold) -> bool:
     """Ask a person for one answer, until somebody has settled it; False if the person went away."""
-    for line in describe.hold_lines(hold, settings, wiring.clock().now()):
+    for line in describe.question_lines(hold, settings, wiring.clock().now()):
         render.say(line, err=True)
     newest = rt.backend.host.read(lambda tx: tx.last_event())
     filled: list[Any] | None = None

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from quiesce.clock import Clock
     from quiesce.local import LocalBackend
     from quiesce.runtime import Runtime
+    from quiesce_adapters.sqlite.health import Health
 
 __all__ = [
     "clock",
     "drive",
+    "health",
     "known_hold",
     "known_run",
     "load_flow",
@@ -59,6 +61,22 @@ def _require(settings: Settings) -> None:
         raise StoreMismatch(
             f"there is no store {path}{named}; `flowctl run FLOW` makes one, --db names another"
         )
+
+
+def health(settings: Settings) -> Health:
+    """What there is to know of the store's file.
+
+    Raises:
+        StoreMismatch: there is no such file, or it is no SQLite store.
+    """
+    from quiesce.errors import StoreMismatch
+    from quiesce_adapters.sqlite.health import examine
+
+    _require(settings)
+    path = settings.store.removeprefix("sqlite:///")
+    if "://" in path:
+        raise StoreMismatch(f"{path} is no SQLite store, and doctor knows no other")
+    return examine(Path(path).absolute(), clock())
 
 
 @contextmanager

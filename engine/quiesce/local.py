@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -20,7 +20,7 @@ from quiesce.backend import Asked, Capabilities
 from quiesce.errors import Expired, FlowChanged, HeldElsewhere, QuiesceError, UnknownHold
 from quiesce.fitting import code_changed, new_code, standing_fault
 from quiesce.hosting import Hosting
-from quiesce.rules import claims, ending, fence, holds, release, starting
+from quiesce.rules import claims, ending, fence, holds, pruning, release, starting
 from quiesce.rules.requests import UNSET, Request, check_request_id, found
 from quiesce.rules.status import receipt_value, status
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
@@ -225,6 +225,13 @@ class LocalBackend:
                 tx, request, old, given, at, lambda: mechanism.fork(tx, old, given, flow, at)
             )
         )
+
+    async def prune(self, before: datetime) -> builtins.list[str]:
+        """Forget what `forgettable` lists, one tree a transaction, so that nobody waits long for a turn."""
+        gone = []
+        for run_id in self.host.read(lambda tx: pruning.forgettable(tx, before)):
+            gone += await self.host.write(lambda tx, run_id=run_id: pruning.forget(tx, run_id, before))  # type: ignore[misc]
+        return gone
 
     async def _ready_to_drive(self) -> None:
         if self.host.drive:

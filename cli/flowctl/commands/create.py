@@ -20,7 +20,10 @@ __all__ = ["command"]
 @click.option("--id", "run_id", metavar="ID", help="The id of the run.")
 @pass_settings
 def command(settings: Settings, flow: str, run_id: str | None) -> int:
-    """Make a run of FLOW without an input; `flowctl run FLOW INPUT --id ID` starts it."""
+    """Make a run of FLOW without an input.
+
+    `flowctl run FLOW INPUT --id ID` gives it one and starts it.
+    """
     definition = wiring.load_flow(flow)
 
     async def work(rt: Runtime) -> int:

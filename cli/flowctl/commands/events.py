@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowctl import render, wiring
-from flowctl.options import Inspect, Settings, pass_settings
+from flowctl.options import Plain, Settings, pass_settings
 
 if TYPE_CHECKING:
     from quiesce.runs import Event
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("events", cls=Inspect)
+@click.command("events", cls=Plain)
 @click.argument("run", required=False)
 @click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Only after this number.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens from now on.")
 @pass_settings
 def command(settings: Settings, run: str | None, after: int, follow: bool) -> int:
-    """What happened to RUN, or to all runs, in order; with --json one object a line."""
+    """What happened, by whom, in order.
+
+    To RUN, or to all runs. With --json one object a line.
+    """
     if follow:
         return wiring.drive(settings, lambda rt: _follow(rt, settings, run, after), drives=False)
     from quiesce.rules.status import event_value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flowctl import render, wiring
-from flowctl.options import Inspect, Settings, pass_settings
+from flowctl.options import Plain, Settings, pass_settings
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,7 +20,7 @@ __all__ = ["command"]
 ENDED = {"completed", "cancelled"}
 
 
-@click.command("explain", cls=Inspect)
+@click.command("explain", cls=Plain)
 @click.argument("run")
 @click.option("--flow", metavar="FLOW", help="Where the flow is now, if it moved.")
 @pass_settings

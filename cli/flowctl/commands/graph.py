@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from flowctl import render, wiring
-from flowctl.options import Inspect, Settings, pass_settings
+from flowctl.options import Plain, Settings, pass_settings
 
 __all__ = ["command"]
 
 
-@click.command("graph", cls=Inspect)
+@click.command("graph", cls=Plain)
 @click.argument("flow_or_run")
 @click.option(
     "--format", "form", type=click.Choice(["mermaid", "dot"]), default="mermaid", help="The language."
@@ -18,7 +18,10 @@ __all__ = ["command"]
 @click.option("--flow", metavar="FLOW", help="Where the flow of a run is now, if it moved.")
 @pass_settings
 def command(settings: Settings, flow_or_run: str, form: str, flow: str | None) -> None:
-    """Draw a flow; of a run, draw where it is. The output is Mermaid or Graphviz text."""
+    """Draw a flow; of a run, draw where it is.
+
+    The output is Mermaid or Graphviz text.
+    """
     from quiesce.graph.drawing import dot, mermaid
 
     draw = {"mermaid": mermaid, "dot": dot}[form]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from flowctl import render, wiring
-from flowctl.options import Inspect, Settings, pass_settings
+from flowctl.options import Plain, Settings, pass_settings
 
 __all__ = ["command"]
 
 STATES = ["created", "running", "idle", "paused", "completed", "failed", "cancelled"]
 
 
-@click.command("list", cls=Inspect)
+@click.command("list", cls=Plain)
 @click.option(
     "--state", multiple=True, type=click.Choice(STATES), help="Only in this state; may be repeated."
 )
@@ -51,7 +51,7 @@ def command(
             run.flow.rpartition("/")[2],
             ", ".join(sorted(lock.kind for lock in run.locks)),
             (run.error or run.reason or "").partition("\n")[0],
-            render.ago(run.updated_at, now),
+            render.age(run.updated_at, now),
         )
         for run in page
     ]

@@ -19,7 +19,10 @@ __all__ = ["command"]
 @click.argument("run")
 @pass_settings
 def command(settings: Settings, run: str) -> int:
-    """Put RUN back to its start with its last input; a resume then runs it."""
+    """Put RUN back to its start, with its last input.
+
+    A resume then runs it.
+    """
 
     async def work(rt: Runtime) -> int:
         from flowctl import settling

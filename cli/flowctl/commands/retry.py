@@ -21,7 +21,10 @@ __all__ = ["command"]
 @goes_on
 @pass_settings
 def command(settings: Settings, run: str, accept_changes: bool, drives: bool, flow: str | None) -> int:
-    """Continue RUN from the point that failed, and wait until it settles."""
+    """Continue RUN from the point that failed.
+
+    What is done is not done again. The command waits until the run settles.
+    """
 
     async def work(rt: Runtime) -> int:
         from flowctl import settling

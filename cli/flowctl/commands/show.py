@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flowctl import render, wiring
-from flowctl.options import Inspect, Settings, pass_settings
+from flowctl.options import Plain, Settings, pass_settings
 
 if TYPE_CHECKING:
     from quiesce.insight import View
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("show", cls=Inspect)
+@click.command("show", cls=Plain)
 @click.argument("run")
 @click.option("--events", type=click.IntRange(min=0), default=10, show_default=True, help="Newest events.")
 @pass_settings
 def command(settings: Settings, run: str, events: int) -> None:
-    """RUN in full: state, locks, holds with the command to answer each, pieces, receipts, events."""
+    """RUN in full: locks, holds, pieces, receipts, events."""
     from quiesce.insight import view
 
     with wiring.reading(settings) as backend:
@@ -31,7 +31,7 @@ def command(settings: Settings, run: str, events: int) -> None:
         return
     from flowctl import describe
 
-    for line in describe.status_lines(seen.status, settings, now, whole=True):
+    for line in describe.status_lines(seen.status, settings, now, shown=None):
         render.say(line)
     _tables(seen)
     if seen.events:

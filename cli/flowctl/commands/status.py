@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flowctl import render, wiring
-from flowctl.options import Inspect, Settings, pass_settings
+from flowctl.options import Plain, Settings, pass_settings
 
 if TYPE_CHECKING:
     from quiesce.insight import Overview
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("status", cls=Inspect)
+@click.command("status", cls=Plain)
 @click.argument("run", required=False)
 @pass_settings
 def command(settings: Settings, run: str | None) -> None:
-    """What RUN is, read from the store; without RUN, the store at a glance."""
+    """What RUN is; without RUN, the store at a glance."""
     with wiring.reading(settings) as backend:
         if run is None:
             from quiesce.insight import overview

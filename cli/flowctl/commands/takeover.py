@@ -20,9 +20,9 @@ __all__ = ["command"]
 @goes_on
 @pass_settings
 def command(settings: Settings, run: str, drives: bool, flow: str | None) -> int:
-    """Take RUN from a process that lives but hangs, and wait until it settles.
+    """Take RUN from a process that lives but hangs.
 
-    What that process writes to the run from now on is refused.
+    What that process writes to the run from now on is refused. The command waits until the run settles.
     """
 
     async def work(rt: Runtime) -> int:
