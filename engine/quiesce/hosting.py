@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -45,6 +45,8 @@ FOLLOWS = ("*", "events")
 
 SAFETY_READ = 30.0
 """Seconds between the reads that cover a bell which was lost with its ringer."""
+TRY_AGAIN = timedelta(seconds=1)
+"""After this, a deadline that passed while the store was busy or full is acted on again."""
 
 
 class Hosting:
@@ -73,6 +75,7 @@ class Hosting:
         self.unseen: set[str] = set()
         self.broken: dict[str, Exception] = {}
         self._owed: dict[str, int] = {}
+        self._drains: set[str] = set()
         self._deadline_signal = Signal()
         self._seen_event = 0
         self._follows = False
@@ -174,25 +177,33 @@ class Hosting:
     async def write(self, work: Callable[[Transaction], T], *, urgent: bool = False) -> T:
         """One transaction; claims what it made runnable and this process is to drive; tells everybody."""
 
-        def unit(tx: Transaction) -> tuple[T, list[str], bool, list[RunRecord], list[str]]:
+        claimed: list[RunRecord] = []
+        drains: dict[str, float] = {}
+
+        def unit(tx: Transaction) -> tuple[T, list[str], bool, list[str]]:
             paid = self._pay(tx) if self._owed else []
             result = work(tx)
-            claimed = []
-            if self.worker and self.drive and not self.closing and not tx.quiet:
+            claimed.clear()
+            drains.clear()
+            if not self.closing and not tx.quiet:
                 for run_id in dict.fromkeys(tx.touched):
                     run = tx.run(run_id)
-                    if run is not None and self._is_mine_to_drive(tx, run):
+                    if run is None:
+                        continue
+                    drains.update(self._drain_of(tx, run))
+                    if self.worker and self.drive and self._is_mine_to_drive(tx, run):
                         taken = claims.claim(tx, run.id, self.worker)
                         if taken is not None:
                             claimed.append(taken)
-            return result, tx.touched, tx.quiet, claimed, paid
+            return result, tx.touched, tx.quiet, paid
 
-        def committed(outcome: tuple[T, list[str], bool, list[RunRecord], list[str]]) -> None:
-            _, touched, quiet, claimed, paid = outcome
+        def committed(outcome: tuple[T, list[str], bool, list[str]]) -> None:
+            _, touched, quiet, paid = outcome
             for run_id in paid:
                 self._owed.pop(run_id, None)
             for run in claimed:
                 self._spawn(run)
+            self._watch_drains(drains)
             self._tell(touched)
             if self.store.shared:
                 self._ring(quiet)
@@ -388,6 +399,10 @@ class Hosting:
                 for worker in tx.workers()
             )
         )
+        for run_id in touched & (self.drivers.keys() | self.waiters.keys()):
+            run = self.read(lambda tx, run_id=run_id: tx.run(run_id))  # type: ignore[misc]
+            if run is not None:
+                self._watch_drains(self.read(lambda tx, run=run: self._drain_of(tx, run)))  # type: ignore[misc]
         self._deadline_signal.set()
         self._tell(touched | {run_id for run_id in self.waiters if run_id not in self.drivers})
         await self.claim_waiting(touched | set(self.waiters))
@@ -436,8 +451,7 @@ class Hosting:
         """Do what holds say about their deadlines, as they pass."""
         while True:
             if not await self._tolerant(self._act_at_deadline):
-                with anyio.move_on_after(SAFETY_READ):
-                    await self._deadline_signal.wait()
+                await self._wait_for_deadline(self.clock.now() + TRY_AGAIN)
 
     async def _act_at_deadline(self) -> None:
         flows = list(self.flows.names())
@@ -445,12 +459,16 @@ class Hosting:
         if due is None:
             await self._deadline_signal.wait()
         elif due > self.clock.now():
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._sleep_until, due, group.cancel_scope)
-                await self._deadline_signal.wait()
-                group.cancel_scope.cancel()
+            await self._wait_for_deadline(due)
         else:
             await self.write(lambda tx: self._expire_due(tx, flows))
+
+    async def _wait_for_deadline(self, due: datetime) -> None:
+        """Until then, or until something about deadlines may have changed."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._sleep_until, due, group.cancel_scope)
+            await self._deadline_signal.wait()
+            group.cancel_scope.cancel()
 
     def _expire_due(self, tx: Transaction, flows: list[str]) -> None:
         for hold in tx.due_holds(tx.now, flows):
@@ -465,21 +483,29 @@ class Hosting:
         """A hold with a deadline was opened."""
         self._deadline_signal.set()
 
-    def watch_drain_of(self, episode_ids: list[str], seconds: float) -> None:
-        """After so many seconds, record what of these episodes still runs as overdue."""
-        self._tasks.start_soon(self._watch_drain, episode_ids, self.clock.monotonic() + seconds)
+    def _drain_of(self, tx: Reader, run: RunRecord) -> dict[str, float]:
+        """The episode of a paused run in which something runs, and the seconds until that is overdue."""
+        if run.state is not RunState.PAUSED or run.episode_id is None or run.episode_id in self._drains:
+            return {}
+        if not tx.drain_counts(run.episode_id).get("pending"):
+            return {}
+        episode = tx.episode(run.episode_id)
+        return {} if episode is None else {episode.id: (episode.drain_until - tx.now).total_seconds()}
 
-    async def _watch_drain(self, episode_ids: list[str], until: float) -> None:
-        await self.clock.sleep(until - self.clock.monotonic())
+    def _watch_drains(self, drains: dict[str, float]) -> None:
+        for episode_id, seconds in drains.items():
+            self._drains.add(episode_id)
+            self._tasks.start_soon(self._watch_drain, episode_id, seconds)
 
-        def overdue(tx: Transaction) -> None:
-            for episode_id in episode_ids:
-                fence.mark_overdue(tx, episode_id)
-
+    async def _watch_drain(self, episode_id: str, seconds: float) -> None:
+        """At the bound, record what of this episode still runs as overdue."""
         try:
-            await self.write(overdue)
+            await self.clock.sleep(seconds)
+            await self.write(lambda tx: fence.mark_overdue(tx, episode_id))
         except StoreError as error:  # nothing in a teardown may hurt whoever paused
-            log.warning("could not record what is overdue of %s: %s", ", ".join(episode_ids), error)
+            log.warning("could not record what is overdue of %s: %s", episode_id, error)
+        finally:
+            self._drains.discard(episode_id)
 
     # --- flows and values ------------------------------------------------------------------------------
 

@@ -98,24 +98,7 @@ class LocalBackend:
     async def pause(self, run_id: str, asked: Asked, drain_timeout: float) -> PauseAck:
         request = self._request("pause", run_id, asked, {})
         drain = timedelta(seconds=drain_timeout)
-
-        def work(tx: Transaction) -> tuple[PauseAck, list[str]]:
-            ack = fence.pause(tx, request, run_id, tx.now + drain)
-            episodes = []
-            for touched in dict.fromkeys(tx.touched):
-                run = tx.run(touched)
-                if (
-                    run is not None
-                    and run.episode_id is not None
-                    and tx.drain_counts(run.episode_id).get("pending")
-                ):
-                    episodes.append(run.episode_id)
-            return ack, episodes
-
-        ack, draining = await self.host.write(work, urgent=True)
-        if draining and not ack.replayed:
-            self.host.watch_drain_of(draining, drain_timeout)
-        return ack
+        return await self.host.write(lambda tx: fence.pause(tx, request, run_id, tx.now + drain), urgent=True)
 
     async def resume(
         self,

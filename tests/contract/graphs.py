@@ -56,6 +56,32 @@ class Graphs:
         graph.finish(then)
         return graph
 
+    def works_then_asks(self, stage: Stage) -> Graph:
+        graph = self.graph("works, asks")
+
+        @graph.node(start=True)
+        async def work(x: object, ctx: NodeContext) -> NodeContext:
+            self.evaluated.append("work")
+            await stage.act()
+            return ctx
+
+        @graph.transition(work)
+        def decide(ctx: NodeContext) -> Transition:
+            return Transition.finish(ctx.answer) if ctx.answered else self._pause({})
+
+        return graph
+
+    def works_then_fails(self, stage: Stage, error: Exception) -> Graph:
+        graph = self.graph("works, fails")
+
+        @graph.node(start=True)
+        async def work(x: int) -> int:
+            await stage.act()
+            raise error
+
+        graph.finish(work)
+        return graph
+
     def fails(self, error: Exception, stage: Stage | None = None) -> Graph:
         return self._fails(lambda: error, stage)
 

@@ -69,6 +69,14 @@ class Kind(Protocol):
         """Comes to the stage, and gives x + 1 in a later piece of work, which comes to `after`."""
         ...
 
+    def works_then_asks(self, stage: Stage) -> Any:
+        """Comes to the stage and asks in the same piece of work; gives the answer."""
+        ...
+
+    def works_then_fails(self, stage: Stage, error: Exception) -> Any:
+        """Comes to the stage and raises in the same piece of work."""
+        ...
+
     def fails(self, error: Exception, stage: Stage | None = None) -> Any:
         """Raises this error as often as it gets there; `stage` counts what it does before, and keeps."""
         ...

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, cast
 
 import pytest
 from anyio import create_task_group, wait_all_tasks_blocked
@@ -65,6 +65,14 @@ class Subject:
             await wait_all_tasks_blocked()
             group.cancel_scope.cancel()
         return found
+
+    async def seen(self, rt: Runtime, run_id: str, kind: str) -> Event:
+        """Wait until this runtime has seen that it happened to the run, whoever did it."""
+        async with aclosing(cast("AsyncGenerator[Event, None]", rt.events(run_id))) as events:
+            async for event in events:
+                if event.kind == kind:
+                    return event
+        raise AssertionError("the events of a run never end")
 
     async def kinds_of_events(self, rt: Runtime, run_id: str, after: int = 0) -> list[str]:
         """What happened to a run, without its visits and claims, which a store may leave out."""

@@ -153,10 +153,9 @@ def _restart(tx: Transaction, request: Request, run: RunRecord, state: RunState)
     """Resume what is not paused: a reset run, or a running one whose holder is gone."""
     if (outer := enclosing_fence(tx, run)) is not None:
         raise Fenced(f"run {run.id!r} cannot go: the enclosing run {outer!r} is paused; resume that first")
-    seen = run.generation
     if run.state is RunState.CREATED:
-        run.state, run.generation, run.updated_at = state, run.generation + 1, tx.now
-        tx.save_run(run, generation=seen)
+        run.state, run.updated_at = state, tx.now
+        tx.save_run(run, generation=run.generation)
         tx.put_pieces(run.id, [first_piece(run)])
         tx.log(run, "started", request.actor, request.id, {"reason": request.reason})
         return ResumeAck(request.id, run.id, True, run.generation)
@@ -265,7 +264,8 @@ def _let_go(tx: Transaction, request: Request, run: RunRecord) -> None:
             hold.state, hold.answered_by, hold.answered_at = "dropped", request.actor, tx.now
             tx.settle_hold(hold)
             tx.log(owner, "dropped", request.actor, request.id, {"hold": hold.id})
-        tx.wake(owner.id, [hold.piece])
+    for owner_id in dict.fromkeys(hold.run_id for hold in untyped):
+        tx.wake(owner_id, sorted(hold.piece for hold in untyped if hold.run_id == owner_id))
     for owner_id in dict.fromkeys(hold.run_id for hold in untyped):
         if owner_id != run.id:
             go(tx, found(tx, owner_id), request)
