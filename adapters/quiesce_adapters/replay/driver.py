@@ -22,7 +22,7 @@ import anyio
 
 from quiesce import codec
 from quiesce.backend import Host
-from quiesce.errors import Expired, NodeError, QuiesceError, Rejected, StaleLease, StoreBusy
+from quiesce.errors import Expired, FlowChanged, NodeError, QuiesceError, Rejected, StaleLease, StoreBusy
 from quiesce.graph import Graph
 from quiesce.graph.rows import Branch
 from quiesce.graph.transitions import Error, FanOut, Finish, Join, Next, Pause
@@ -62,7 +62,12 @@ class ReplayDriver:
 
     async def drive(self) -> None:
         """Run what may run until the run has ended or the lease is lost."""
-        await self._load()
+        try:
+            await self._load()
+        except FlowChanged as changed:  # accepted, but where the run stands there is nothing to go on with
+            reason = str(changed)
+            await self._host.write(lambda tx: claims.fault(tx, self._current(tx), reason))
+            return
         self._visiting = Visiting(
             self._host, self._graph, self._run.id, self._walk, self._links, self._done, self._is_stopped
         )
@@ -177,7 +182,7 @@ class ReplayDriver:
 
         def work(tx: Transaction) -> tuple[list[Branch], Applied | None, Exception | None]:
             nonlocal began, result
-            run = claims.current(tx, self._run.id, self._host.worker, self._epoch)
+            run = self._current(tx)
             began = True
             if run.state not in (RunState.RUNNING, RunState.PAUSED):
                 self._over = True
@@ -218,6 +223,9 @@ class ReplayDriver:
         if failure is not None:
             self._host.failed(self._run.id, failure)
         return taken
+
+    def _current(self, tx: Transaction) -> RunRecord:
+        return claims.current(tx, self._run.id, self._host.worker, self._epoch)
 
     def _hear(self, tx: Transaction, run: RunRecord) -> None:
         """Take over what verbs did to the rows of this run since the last look."""
