@@ -45,8 +45,8 @@ FOLLOWS = ("*", "events")
 
 SAFETY_READ = 30.0
 """Seconds between the reads that cover a bell which was lost with its ringer."""
-TRY_AGAIN = timedelta(seconds=1)
-"""After this, a deadline that passed while the store was busy or full is acted on again."""
+TRY_AGAIN = 1.0
+"""Seconds until what a busy or full store refused in the background is tried again; then twice as many."""
 
 
 class Hosting:
@@ -75,6 +75,7 @@ class Hosting:
         self.unseen: set[str] = set()
         self.broken: dict[str, Exception] = {}
         self._owed: dict[str, int] = {}
+        self._refusals: dict[str, int] = {}
         self._drains: set[str] = set()
         self._deadline_signal = Signal()
         self._seen_event = 0
@@ -94,9 +95,12 @@ class Hosting:
                 await self.enlist()
                 self._start_background()
                 await self.claim_waiting()
-        except BaseException as error:
+        except BaseException:
+            self.closing = True
             self._tasks.cancel_scope.cancel()
-            await self._tasks.__aexit__(type(error), error, error.__traceback__)
+            await self._tasks.__aexit__(None, None, None)  # the error itself, not a group of it
+            with anyio.CancelScope(shield=True):
+                await self._discharge()
             self.store.close()
             raise
         return self
@@ -312,6 +316,9 @@ class Hosting:
                 await driver.drive()
         except Exception as error:
             self._break(run.id, error)
+        except BaseException:  # it takes the runtime down: what is handed back is not claimed here again
+            self.closing = True
+            raise
         finally:
             if self.drivers.get(run.id) is driver:
                 del self.drivers[run.id]
@@ -319,7 +326,10 @@ class Hosting:
             with anyio.CancelScope(shield=True):
                 await self._hand_back(run)
             self._tell([run.id])
-        if run.id not in self.broken:
+        if isinstance(self.broken.get(run.id), StoreError):
+            await self._drive_again(run.id)
+        elif run.id not in self.broken:
+            self._refusals.pop(run.id, None)
             # Reset and resumed, retried or taken over while this driver unwound; it was not claimed then.
             await self._tolerant(self._claim_if_wanted, run.id)
 
@@ -336,6 +346,20 @@ class Hosting:
             log.warning("put off: %s", error)
             return False
         return True
+
+    async def _drive_again(self, run_id: str) -> None:
+        """The store refused what a driver had to write, and may take it later."""
+        while run_id in self.broken or run_id in self._owed:
+            refusals = self._refusals[run_id] = self._refusals.get(run_id, 0) + 1
+            await self.clock.sleep(min(SAFETY_READ, TRY_AGAIN * 2 ** (refusals - 1)))
+            if await self._tolerant(self._retake, run_id):
+                return
+
+    async def _retake(self, run_id: str) -> None:
+        if self._owed:
+            await self.write(lambda tx: None)  # which hands back first
+        self.broken.pop(run_id, None)
+        await self._claim_if_wanted(run_id)
 
     async def _claim_if_wanted(self, run_id: str) -> None:
         if self._wants(run_id):
@@ -451,7 +475,7 @@ class Hosting:
         """Do what holds say about their deadlines, as they pass."""
         while True:
             if not await self._tolerant(self._act_at_deadline):
-                await self._wait_for_deadline(self.clock.now() + TRY_AGAIN)
+                await self._wait_for_deadline(self.clock.now() + timedelta(seconds=TRY_AGAIN))
 
     async def _act_at_deadline(self) -> None:
         flows = list(self.flows.names())
