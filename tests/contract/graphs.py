@@ -194,16 +194,25 @@ class Graphs:
         return graph
 
     def asks_beside(self, stage: Stage, inner: Any) -> Graph:
-        graph = self.graph("asks beside")
+        return self._beside(stage, inner, [])
+
+    def fails_beside(self, stage: Stage, inner: Any, error: Exception) -> Graph:
+        return self._beside(stage, inner, [error])
+
+    def _beside(self, stage: Stage, inner: Any, errors: list[Exception]) -> Graph:
+        graph = self.graph("beside")
 
         @graph.node(start=True)
         def spread(x: object) -> object:
+            self.evaluated.append("spread")
             return x
 
         @graph.node
         async def work(x: object) -> object:
             self.evaluated.append("work")
             await stage.act()
+            if errors:
+                raise errors.pop()
             return "worked"
 
         @graph.node

@@ -105,6 +105,10 @@ class Kind(Protocol):
         """Runs `inner` beside a piece that comes to the stage; gives both values as a list."""
         ...
 
+    def fails_beside(self, stage: Stage, inner: Any, error: Exception) -> Any:
+        """Runs `inner` beside a piece that comes to the stage and raises, the first time."""
+        ...
+
     def encloses(self, inner: Any) -> Any:
         """Runs `inner`, and gives its value."""
         ...

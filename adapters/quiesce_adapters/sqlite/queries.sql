@@ -31,8 +31,7 @@ SELECT state, count(*) FROM runs GROUP BY state
 SELECT run_id FROM episodes WHERE closed_at IS NULL AND quiescent_at IS NULL
 
 -- hold.open_count
-SELECT count(*) FROM holds JOIN runs ON runs.id = holds.run_id
-WHERE holds.state = 'open' AND runs.state <> 'failed'
+SELECT count(*) FROM inbox
 
 -- run.claimable
 SELECT id, lease_holder FROM runs
@@ -263,26 +262,31 @@ SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payl
        on_deadline, state, answer, answered_by, answered_at
 FROM holds WHERE run_id = ? AND state = 'open' ORDER BY number
 
--- hold.page: an inbox never shows what a failed run asks, until a retry
+-- hold.page
 SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
        on_deadline, state, answer, answered_by, answered_at
 FROM holds
 WHERE (:run IS NULL OR run_id = :run) AND (:state IS NULL OR state = :state)
-  AND NOT (:state = 'open' AND (SELECT state FROM runs WHERE runs.id = holds.run_id) = 'failed')
 ORDER BY number LIMIT :limit OFFSET :after
+
+-- hold.inbox
+SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
+       on_deadline, state, answer, answered_by, answered_at
+FROM inbox WHERE (:run IS NULL OR run_id = :run) ORDER BY number LIMIT :limit OFFSET :after
 
 -- hold.due
 SELECT h.id, h.run_id, h.execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
        on_deadline, h.state, answer, answered_by, answered_at
-FROM holds AS h JOIN runs AS r ON r.id = h.run_id
+FROM inbox AS h JOIN runs AS r ON r.id = h.run_id
 WHERE h.state = 'open' AND deadline IS NOT NULL AND on_deadline <> '"hold"' AND deadline <= ?
-  AND r.state <> 'failed' AND r.flow IN (SELECT value FROM json_each(?))
+  AND r.flow IN (SELECT value FROM json_each(?))
 ORDER BY deadline
 
 -- hold.next_deadline
-SELECT min(deadline) FROM holds AS h JOIN runs AS r ON r.id = h.run_id
-WHERE h.state = 'open' AND deadline IS NOT NULL AND on_deadline <> '"hold"' AND r.state <> 'failed'
+SELECT deadline FROM inbox AS h JOIN runs AS r ON r.id = h.run_id
+WHERE h.state = 'open' AND deadline IS NOT NULL AND on_deadline <> '"hold"'
   AND r.flow IN (SELECT value FROM json_each(?))
+ORDER BY deadline LIMIT 1
 
 -- request.get
 SELECT verb, digest, ack FROM requests WHERE scope = ? AND request_id = ?

@@ -32,7 +32,6 @@ from .records import (
     episode_record,
     hold_record,
     instant,
-    maybe_instant,
     micros,
     piece_row,
     receipt_record,
@@ -102,6 +101,12 @@ class SqliteReader:
         page = [run_record(row) for row in rows[:limit]]
         return page, (page[-1].id if len(rows) > limit else None)
 
+    def run_counts(self) -> Mapping[str, int]:
+        return dict(self._run("run.counts").fetchall())
+
+    def unquiet(self) -> list[str]:
+        return [run_id for (run_id,) in self._run("episode.unquiet")]
+
     def claimable(self, flows: Collection[str]) -> list[str]:
         rows = self._run("run.claimable", (compact(list(flows)),)).fetchall()
         return [run_id for run_id, holder in rows if not self.alive(holder)]
@@ -157,14 +162,20 @@ class SqliteReader:
         return [hold_record(row) for row in self._run("hold.open", (run_id,))]
 
     def holds(self, run_id: str | None, state: str | None, limit: int, after: int) -> list[HoldRecord]:
-        parameters = {"run": run_id, "state": state, "limit": limit, "after": after}
-        return [hold_record(row) for row in self._run("hold.page", parameters)]
+        parameters: dict[str, Any] = {"run": run_id, "limit": limit, "after": after}
+        if state == "open":
+            return [hold_record(row) for row in self._run("hold.inbox", parameters)]
+        return [hold_record(row) for row in self._run("hold.page", parameters | {"state": state})]
+
+    def open_hold_count(self) -> int:
+        return int(self._run("hold.open_count").fetchone()[0])
 
     def due_holds(self, before: datetime, flows: Collection[str]) -> list[HoldRecord]:
         return [hold_record(row) for row in self._run("hold.due", (micros(before), compact(list(flows))))]
 
     def next_deadline(self, flows: Collection[str]) -> datetime | None:
-        return maybe_instant(self._run("hold.next_deadline", (compact(list(flows)),)).fetchone()[0])
+        row = self._run("hold.next_deadline", (compact(list(flows)),)).fetchone()
+        return None if row is None else instant(row[0])
 
     def request(self, run_id: str, request_id: str) -> RequestRecord | None:
         row = self._run("request.get", (run_id, request_id)).fetchone()

@@ -145,6 +145,18 @@ CREATE UNIQUE INDEX one_open_hold_per_place ON holds (run_id, execution, path) W
 CREATE INDEX deadlines ON holds (deadline)
     WHERE state = 'open' AND deadline IS NOT NULL AND on_deadline <> '"hold"';
 
+-- What can be answered: the open holds of runs that did not fail, nor any run around them. A retry brings
+-- the others back.
+CREATE VIEW inbox AS
+SELECT h.* FROM holds AS h
+WHERE h.state = 'open' AND NOT EXISTS (
+    WITH RECURSIVE around (parent_id, state) AS (
+        SELECT parent_id, state FROM runs WHERE id = h.run_id
+        UNION ALL
+        SELECT runs.parent_id, runs.state FROM runs JOIN around ON runs.id = around.parent_id
+    )
+    SELECT 1 FROM around WHERE state = 'failed');
+
 -- Kept for ever: also after its run was pruned, a request id answers what it answered.
 CREATE TABLE requests (
     scope      TEXT NOT NULL,                      -- the run; empty for a start

@@ -23,7 +23,7 @@ from quiesce.errors import (
     UnknownHold,
 )
 from quiesce.rules.claims import forget_lease
-from quiesce.rules.holds import check_answer, judge, tree_holds
+from quiesce.rules.holds import check_answer, failed_around, judge, tree_holds
 from quiesce.rules.requests import UNSET, Request, finish, found, replay
 from quiesce.rules.starting import enclosing_fence, first_piece
 from quiesce.runs import AnswerAck, Lock, ResumeAck
@@ -98,7 +98,7 @@ def _settle(
 
 def expire(tx: Transaction, hold: HoldRecord, run: RunRecord) -> bool:
     """Do what a hold says should happen at its deadline; returns whether its run goes on."""
-    if hold.state != "open" or hold.on_deadline == "hold" or run.state is RunState.FAILED:
+    if hold.state != "open" or hold.on_deadline == "hold" or failed_around(tx, run):
         return False
     request = Request("answer", run.id, f"deadline of {hold.id}", "deadline", remember=False)
     if hold.on_deadline == "fail":
