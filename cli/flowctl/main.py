@@ -22,7 +22,7 @@ __all__ = ["COMMANDS", "Flowctl", "main"]
 
 COMMANDS = {
     "Start": ["run", "create", "demo"],
-    "Steer": ["pause", "resume", "answer", "reject", "cancel", "reset", "retry", "takeover"],
+    "Steer": ["pause", "resume", "answer", "reject", "cancel", "reset", "retry", "takeover", "fork"],
     "Look": ["status", "list", "show", "holds", "inbox", "events", "watch", "explain", "graph"],
     "Keep": ["doctor", "prune", "completion"],
 }
