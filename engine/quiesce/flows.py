@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections import Counter
 from typing import Any, Protocol, runtime_checkable
 
 from quiesce.errors import FlowNotFound, FlowNotImportable
@@ -149,10 +150,23 @@ class Flows:
 
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}
+        self._private: dict[int, tuple[str, Any]] = {}
+        """References that only this process knows, by the identity of their flows, which are kept."""
+        self._namesakes: Counter[str] = Counter()
 
     def add(self, flow: Any) -> tuple[str, bool]:
-        """Remember a flow; returns its reference and whether another process can follow that."""
+        """Remember a flow; returns its reference and whether another process can follow that.
+
+        Flows that share a name which nobody can import (clones, for one) are told apart by the order in
+        which they come: `module:<its name>`, then `module:<its name>~2`.
+        """
+        if (private := self._private.get(id(flow))) is not None:
+            return private[0], False
         found, importable = reference(flow)
+        if not importable:
+            self._namesakes[found] += 1
+            found += f"~{count}" if (count := self._namesakes[found]) > 1 else ""
+            self._private[id(flow)] = found, flow
         self._known[found] = flow
         return found, importable
 
