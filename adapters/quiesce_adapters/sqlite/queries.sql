@@ -130,11 +130,11 @@ FROM pieces WHERE run_id = ? ORDER BY piece
 -- piece.counts
 SELECT state, count(*) FROM pieces WHERE run_id = ? GROUP BY state
 
--- piece.woken
-SELECT piece FROM pieces WHERE run_id = ? AND woken = 1 ORDER BY piece
+-- piece.woken: asked at every visit, so by the index that holds nothing else
+SELECT piece FROM pieces INDEXED BY pieces_woken WHERE run_id = ? AND woken = 1 ORDER BY piece
 
 -- piece.seen_woken
-UPDATE pieces SET woken = 0 WHERE run_id = ? AND woken = 1
+UPDATE pieces INDEXED BY pieces_woken SET woken = 0 WHERE run_id = ? AND woken = 1
 
 -- piece.put
 INSERT INTO pieces (run_id, piece, kind, state, name, position, value, detail, attempt, lost, child, hold,
