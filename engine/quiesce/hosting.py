@@ -500,7 +500,7 @@ class Hosting:
 
     async def _sleep_until(self, due: datetime, scope: anyio.CancelScope) -> None:
         # Asked of the clock here, not before: it may have moved on since this task was made.
-        await self.clock.sleep((due - self.clock.now()).total_seconds())
+        await self.clock.sleep(max(0.0, (due - self.clock.now()).total_seconds()))
         scope.cancel()
 
     def deadline_changed(self) -> None:
