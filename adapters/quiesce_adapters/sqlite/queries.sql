@@ -89,7 +89,7 @@ SELECT runs.episode_id, runs.id, p.piece, p.kind, p.name, p.state,
        CASE WHEN p.state = 'running' AND l.value IS NOT NULL THEN 'pending' ELSE 'absent' END, :now,
        CASE WHEN p.state = 'running' AND l.value IS NOT NULL THEN runs.lease_epoch END,
        CASE WHEN p.state = 'running' AND l.value IS NOT NULL THEN runs.lease_holder END
-FROM temp.tree AS t JOIN runs ON runs.id = t.id JOIN pieces AS p ON p.run_id = t.id
+FROM temp.tree AS t CROSS JOIN runs ON runs.id = t.id JOIN pieces AS p ON p.run_id = t.id
      LEFT JOIN json_each(:living) AS l ON l.value = runs.lease_holder
 WHERE t.state <> 'paused' AND p.state IN ('queued', 'running', 'held', 'waiting')
 ORDER BY t.id, p.piece
@@ -100,15 +100,15 @@ SELECT runs.episode_id, runs.id, runs.generation, 'parent', :now, :now, :until,
        CASE WHEN EXISTS (SELECT 1 FROM receipts
                          WHERE receipts.episode_id = runs.episode_id AND drain = 'pending')
             THEN NULL ELSE :now END
-FROM temp.tree AS t JOIN runs ON runs.id = t.id WHERE t.state <> 'paused'
+FROM temp.tree AS t CROSS JOIN runs ON runs.id = t.id WHERE t.state <> 'paused'
 
 -- tree.events
 INSERT INTO events (at, run_id, execution, generation, kind, actor, data)
 SELECT :now, runs.id, runs.execution, runs.generation, 'paused', :actor, :data
-FROM temp.tree AS t JOIN runs ON runs.id = t.id WHERE t.state <> 'paused'
+FROM temp.tree AS t CROSS JOIN runs ON runs.id = t.id WHERE t.state <> 'paused'
 
--- tree.holders
-SELECT DISTINCT runs.lease_holder FROM temp.tree AS t JOIN runs ON runs.id = t.id
+-- tree.holders: CROSS JOIN keeps the order of the tables, here and above; the tree is the small one
+SELECT DISTINCT runs.lease_holder FROM temp.tree AS t CROSS JOIN runs ON runs.id = t.id
 WHERE runs.lease_holder IS NOT NULL
 
 -- tree.paused
@@ -265,8 +265,12 @@ FROM holds WHERE run_id = ? AND state = 'open' ORDER BY number
 -- hold.page
 SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
        on_deadline, state, answer, answered_by, answered_at
-FROM holds
-WHERE (:run IS NULL OR run_id = :run) AND (:state IS NULL OR state = :state)
+FROM holds WHERE (:state IS NULL OR state = :state) ORDER BY number LIMIT :limit OFFSET :after
+
+-- hold.page_of_run
+SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
+       on_deadline, state, answer, answered_by, answered_at
+FROM holds WHERE run_id = :run AND (:state IS NULL OR state = :state)
 ORDER BY number LIMIT :limit OFFSET :after
 
 -- hold.inbox

@@ -165,7 +165,8 @@ class SqliteReader:
         parameters: dict[str, Any] = {"run": run_id, "limit": limit, "after": after}
         if state == "open":
             return [hold_record(row) for row in self._run("hold.inbox", parameters)]
-        return [hold_record(row) for row in self._run("hold.page", parameters | {"state": state})]
+        label = "hold.page" if run_id is None else "hold.page_of_run"
+        return [hold_record(row) for row in self._run(label, parameters | {"state": state})]
 
     def open_hold_count(self) -> int:
         return int(self._run("hold.open_count").fetchone()[0])
