@@ -514,7 +514,9 @@ class Hosting:
         if not tx.drain_counts(run.episode_id).get("pending"):
             return {}
         episode = tx.episode(run.episode_id)
-        return {} if episode is None else {episode.id: (episode.drain_until - tx.now).total_seconds()}
+        if episode is None:
+            return {}
+        return {episode.id: max(0.0, (episode.drain_until - tx.now).total_seconds())}
 
     def _watch_drains(self, drains: dict[str, float]) -> None:
         for episode_id, seconds in drains.items():
