@@ -173,9 +173,17 @@ class LocalBackend:
                 raise changed
             accepted = new_code(self.host, run)
         await self._ready_to_drive()
-        self.host.errors.pop(run_id, None)
-        self.host.unseen.discard(run_id)
-        return await self.host.write(lambda tx: ending.retry(tx, request, run_id, accepted=accepted))
+
+        def work(tx: Transaction) -> Ack:
+            ack = ending.retry(tx, request, run_id, accepted=accepted)
+            if not ack.replayed:  # a refused or repeated one leaves the error as it is
+                self.host.errors.pop(run_id, None)
+                self.host.unseen.discard(run_id)
+            return ack
+
+        ack = await self.host.write(work)
+        self.host.deadline_changed()  # what is held is asked again
+        return ack
 
     async def takeover(self, run_id: str, asked: Asked) -> Ack:
         request = self._request("takeover", run_id, asked, {})

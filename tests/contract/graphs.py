@@ -110,10 +110,10 @@ class Graphs:
         graph.finish(second)
         return graph
 
-    def asks(self, **question: Any) -> Graph:
+    def asks(self, *, timeout: float | None = None, **question: Any) -> Graph:
         graph = self.graph("asks")
 
-        @graph.node(start=True)
+        @graph.node(start=True, timeout=timeout)
         def ask(x: object, ctx: NodeContext) -> NodeContext:
             self.evaluated.append("ask")
             return ctx

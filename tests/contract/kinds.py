@@ -60,6 +60,8 @@ class Kind(Protocol):
     """The flows of one kind. Inputs and values are ints unless something else is said."""
 
     name: str
+    evaluated: list[str]
+    """What was evaluated, in order, by the name of the place in its flow."""
 
     def adds(self) -> Any:
         """Gives x + 1 at once. Takes an int, and says so."""
@@ -85,8 +87,11 @@ class Kind(Protocol):
         """Raises the errors of this list, one at each try, while there are any; then gives x + 1."""
         ...
 
-    def asks(self, **question: Any) -> Any:
-        """Asks once; gives `["answered", value]` or `["rejected", message]`. `question`: see `pause`."""
+    def asks(self, *, timeout: float | None = None, **question: Any) -> Any:
+        """Asks once; gives `["answered", value]` or `["rejected", message]`. `question`: see `pause`.
+
+        `timeout` is how long, in seconds, the piece of work that asks may take.
+        """
         ...
 
     def asks_in_turn(self, times: int, **question: Any) -> Any:
