@@ -56,6 +56,20 @@ class Graphs:
         graph.finish(then)
         return graph
 
+    def works_on(self, stage: Stage) -> Graph:
+        graph = self.graph("works on")
+
+        @graph.node(start=True)
+        async def work(x: int) -> int:
+            try:
+                await stage.act()
+            except BaseException:
+                return x + 1  # what a body must not do
+            return x + 1
+
+        graph.finish(work)
+        return graph
+
     def works_then_asks(self, stage: Stage) -> Graph:
         graph = self.graph("works, asks")
 

@@ -71,6 +71,10 @@ class Kind(Protocol):
         """Comes to the stage, and gives x + 1 in a later piece of work, which comes to `after`."""
         ...
 
+    def works_on(self, stage: Stage) -> Any:
+        """Comes to the stage, waits on there when it is cancelled, and gives x + 1 all the same."""
+        ...
+
     def works_then_asks(self, stage: Stage) -> Any:
         """Comes to the stage and asks in the same piece of work; gives the answer."""
         ...

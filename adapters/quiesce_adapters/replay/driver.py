@@ -31,7 +31,7 @@ from quiesce.rules import claims, ending, fence, holds, starting
 from quiesce.rules.requests import Request
 from quiesce.runs import Lock
 from quiesce.signals import Signal
-from quiesce.states import RunState
+from quiesce.states import ENDED, RunState
 from quiesce.store import RunRecord, Transaction
 
 from .frontier import Links, LiveFrontier, Packed, Refs, pack, pack_payload, restore, save
@@ -382,19 +382,22 @@ class ReplayDriver:
             ending.cancel(tx, request, child.id)
 
     def _hang(self, tx: Transaction, run: RunRecord, branch: Branch) -> None:
-        """Start the child run of a branch, or bring a failed one back, and wait for it."""
+        """Wait for the child run of a branch; start it if there is none, or if it was cancelled."""
         flow = self._here.nodes[branch.node].node.flow
-        child = tx.run(self._links.child.get(branch.id, ""))
-        request = Request("start", "", "", run.id, remember=False)
-        if child is not None and child.state is RunState.FAILED:
-            self._walk.hang(branch.id)
-            ending.retry(tx, Request("retry", child.id, "", run.id, remember=False), child.id)
-            return
         assert flow is not None
+        child = tx.run(self._links.child.get(branch.id, ""))
+        if child is not None and child.state is not RunState.CANCELLED:
+            if child.state in ENDED:
+                self._walk.requeue(branch.id)  # while this was decided
+            else:
+                self._walk.hang(branch.id)
+            return
         what, value = self._host.describe(flow, branch.input)
         child_id = f"{run.id}.{len(tx.children(run.id)) + 1}"
         self._links.child[branch.id] = child_id
+        branch.attempt = 1
         self._walk.hang(branch.id)
+        request = Request("start", "", "", run.id, remember=False)
         starting.start(tx, request, child_id, what, value, parent=(run.id, branch.id))
 
     def _forget(self, branch: Branch) -> None:

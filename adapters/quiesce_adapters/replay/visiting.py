@@ -281,8 +281,7 @@ class Visiting:
     async def _child_outcome(self, branch: Branch, visits: NodeVisits) -> Result:
         child_id = self._links.child.get(branch.id)
         child = None if child_id is None else self._host.read(lambda tx: tx.run(child_id))
-        if child is None or (child.state is RunState.FAILED and branch.id in self._links.lost):
-            self._links.lost.pop(branch.id, None)
+        if child is None or (child.state is RunState.CANCELLED and branch.attempt > 1):
             return Hang()
         try:
             if child.state is RunState.COMPLETED:
@@ -291,9 +290,9 @@ class Visiting:
                     returned = await returned
                 return self._resolve(branch, returned)
             if child.state is RunState.FAILED:
-                self._links.lost[branch.id] = 0  # a retry of this run brings the child back
                 raise self._host.error_of(child)
             if child.state is RunState.CANCELLED:
+                branch.attempt += 1  # a retry of this run starts another one
                 raise RunCancelled(child.id)
             return Hang()
         except Exception as error:
