@@ -107,7 +107,7 @@ def _from_file(place: str, text: str) -> Any:
         sys.path.insert(0, folder)  # as `python file.py` would: its siblings can be imported
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise _broken(path, text, error) from error
     return module
@@ -128,11 +128,11 @@ def _from_name(place: str, text: str) -> Any:
                 flow=text,
             ) from None
         raise _broken(place, text, error) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _broken(place, text, error) from error
 
 
-def _broken(place: str, text: str, error: Exception) -> FlowNotImportable:
+def _broken(place: str, text: str, error: BaseException) -> FlowNotImportable:
     where = ""
     trace = error.__traceback__
     while trace is not None:

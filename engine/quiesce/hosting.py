@@ -68,6 +68,7 @@ class Hosting:
         self.drive = drive
         self._mechanisms: dict[str, Mechanism] = {}
         self.drivers: dict[str, Driver] = {}
+        self.taken: set[str] = set()  # over from a process that hangs, so never left to it again
         self.scopes: dict[str, anyio.CancelScope] = {}
         self.waiters: dict[str, set[Signal]] = {}
         self.listeners: set[Signal] = set()
@@ -218,11 +219,15 @@ class Hosting:
         return self.store.read(work)
 
     def _is_mine_to_drive(self, tx: Reader, run: RunRecord) -> bool:
+        return self.flows.known(run.flow) is not None and self._is_left_to_me(tx, run)
+
+    def _is_left_to_me(self, tx: Reader, run: RunRecord) -> bool:
+        """Whether it could go on, and nobody else who lives drives it or would."""
         if run.state is not RunState.RUNNING or run.id in self.drivers:
             return False
         if run.lease_holder is not None and tx.alive(run.lease_holder):
             return False
-        return self.flows.known(run.flow) is not None and not self.served_elsewhere(tx, run)
+        return run.id in self.taken or not self.served_elsewhere(tx, run)
 
     def served_elsewhere(self, tx: Reader, run: RunRecord) -> bool:
         """Whether another living process serves this flow and version; it will claim the run when rung."""
@@ -467,7 +472,9 @@ class Hosting:
 
     def _wants(self, run_id: str) -> bool:
         run = self.read(lambda tx: tx.run(run_id))
-        return run is not None and self.read(lambda tx: self._is_mine_to_drive(tx, run))
+        if run is None or (self.flows.known(run.flow) is None and run_id not in self.waiters):
+            return False
+        return self.read(lambda tx: self._is_left_to_me(tx, run))
 
     # --- time -----------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from quiesce.rules import claims, ending, fence, holds, pruning, release, starti
 from quiesce.rules.requests import UNSET, Request, check_request_id, found
 from quiesce.rules.status import receipt_value, status
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
-from quiesce.states import ENDED, RunState
+from quiesce.states import ACTIVE, ENDED, RunState
 from quiesce.store import Reader, RunFilter, RunRecord, Transaction
 
 __all__ = ["LocalBackend"]
@@ -187,9 +187,12 @@ class LocalBackend:
 
     async def takeover(self, run_id: str, asked: Asked) -> Ack:
         request = self._request("takeover", run_id, asked, {})
-        changed = self._preflight(self.host.read(lambda tx: found(tx, run_id)))
-        if changed is not None and not self._is_replay(request):
-            raise changed
+        run = self.host.read(lambda tx: found(tx, run_id))
+        if self.host.drive and run.state in ACTIVE:  # its holder lives, and is not to go on with it
+            changed = code_changed(self.host, run, self.host.flows.get(run.flow))
+            if changed is not None and not self._is_replay(request):
+                raise changed
+            self.host.taken.add(run_id)
         await self._ready_to_drive()
         scope = self.host.scopes.get(run_id)
         ack = await self.host.write(lambda tx: claims.takeover(tx, request, run_id))
