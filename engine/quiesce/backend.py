@@ -21,6 +21,7 @@ from quiesce.rules.requests import UNSET
 from quiesce.rules.starting import Definition
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
 from quiesce.store import Reader, RunFilter, RunRecord, Store, Transaction
+from quiesce.tracing import Traces
 
 __all__ = ["Asked", "Capabilities", "Driver", "Host", "Mechanism", "SuspensionBackend"]
 
@@ -129,6 +130,8 @@ class Host(Protocol):
     drain_timeout: float
     worker: int
     """The incarnation that holds the leases of this process."""
+    traces: Traces
+    """The spans of what is driven here."""
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """One transaction; whoever it touched is told after its commit."""

@@ -33,6 +33,7 @@ from quiesce.rules.requests import found
 from quiesce.signals import Signal
 from quiesce.states import RunState
 from quiesce.store import Reader, RunFilter, RunRecord, Store, Transaction
+from quiesce.tracing import Traces
 
 __all__ = ["Hosting"]
 
@@ -66,6 +67,7 @@ class Hosting:
         self.flows = Flows()
         self.serves = [self.flow_reference(flow) for flow in flows]
         self.drive = drive
+        self.traces = Traces(store.read)
         self._mechanisms: dict[str, Mechanism] = {}
         self.drivers: dict[str, Driver] = {}
         self.taken: set[str] = set()  # over from a process that hangs, so never left to it again
@@ -251,6 +253,7 @@ class Hosting:
         for run_id in seen:
             driver = self.drivers.get(run_id)
             if driver is not None:
+                self.traces.saw(run_id)
                 driver.notify()
             for signal in self.waiters.get(run_id, ()):
                 signal.set()
@@ -328,6 +331,7 @@ class Hosting:
             if self.drivers.get(run.id) is driver:
                 del self.drivers[run.id]
                 self.scopes.pop(run.id, None)
+                self.traces.left(run.id)
             with anyio.CancelScope(shield=True):
                 await self._hand_back(run)
             self._tell([run.id])
