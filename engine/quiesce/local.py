@@ -27,7 +27,7 @@ from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, R
 from quiesce.states import ACTIVE, ENDED, RunState
 from quiesce.store import Reader, RunFilter, RunRecord, Transaction
 
-__all__ = ["LocalBackend"]
+__all__ = ["LocalBackend", "check_run_id"]
 
 T = TypeVar("T")
 

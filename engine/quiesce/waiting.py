@@ -22,7 +22,7 @@ from quiesce.store import RunRecord
 if TYPE_CHECKING:
     from quiesce.hosting import Hosting
 
-__all__ = ["awaited_result", "events", "read_status", "settled"]
+__all__ = ["awaited_result", "ended", "events", "read_status", "settled", "settled_now"]
 
 
 def read_status(host: Hosting, run_id: str) -> RunStatus:

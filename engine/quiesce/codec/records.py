@@ -24,7 +24,7 @@ from quiesce.codec.leaves import Undeclared
 from quiesce.codec.plan import Plan, plan_for
 from quiesce.codec.tags import Refused, short
 
-__all__ = ["Dataclass", "Keys", "Model", "Named", "Record"]
+__all__ = ["Dataclass", "Field", "Keys", "Model", "Named", "Record"]
 
 
 class Field:

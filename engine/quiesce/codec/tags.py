@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 __all__ = [
     "MAX_DEPTH",
+    "Leaf",
     "Refused",
     "check_depth",
     "dump",

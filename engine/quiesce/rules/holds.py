@@ -18,7 +18,17 @@ from quiesce.runs import Hold
 from quiesce.states import ENDED, RunState
 from quiesce.store import HoldRecord, Reader, RunRecord, Transaction
 
-__all__ = ["Question", "ask", "check_answer", "failed_around", "judge", "listed", "public", "tree_holds"]
+__all__ = [
+    "Question",
+    "ask",
+    "check_answer",
+    "failed_around",
+    "judge",
+    "listed",
+    "public",
+    "settled_error",
+    "tree_holds",
+]
 
 
 @dataclass(frozen=True, slots=True)
