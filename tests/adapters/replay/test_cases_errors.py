@@ -61,7 +61,7 @@ async def test_a_transition_may_say_that_its_node_failed(
     else:
         sketch.graph.edge(start, bad)
     async with opened(sketch.graph) as rt:
-        with pytest.raises(NodeError, match="node 'bad' failed: .*no") as failed:
+        with pytest.raises(NodeError, match=r"node 'bad' failed: .*no") as failed:
             await rt.run(sketch.graph, 1)
         assert failed.value.__cause__ is (cause if isinstance(cause, Exception) else None)
 
@@ -203,7 +203,7 @@ async def test_cancelling_a_waiter_only_stops_the_waiting(opened: Open) -> None:
 
 
 async def test_a_cancelled_run_unwinds_its_visits_and_another_run_goes(opened: Open) -> None:
-    """Case 98, and 96 for the run itself: the verb cancel loses it, reset brings its input back."""
+    """Cases 96 and 98: the verb cancel ends the run, and a reset brings its input back."""
     sketch = Sketch()
     begun, unwound, block = anyio.Event(), list[int](), [True]
 

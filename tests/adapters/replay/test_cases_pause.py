@@ -69,7 +69,7 @@ async def test_sequential_gates_show_one_per_resume_in_rotation(opened: Open) ->
 
 @pytest.mark.parametrize("how", [SEQUENTIAL, PARALLEL])
 async def test_one_gate_node_on_three_branches_shows_one_or_all(opened: Open, how: Concurrency) -> None:
-    """Cases 71 (sequential: in rotation) and 72 (parallel: all three)."""
+    """Cases 71 and 72: sequential ones in rotation, parallel ones all."""
     sketch = Sketch()
     root, join = sketch.start(), sketch.collect()
     (gate,) = gates(sketch, "A", join=join)
