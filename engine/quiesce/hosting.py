@@ -25,7 +25,14 @@ import anyio.abc
 from quiesce import codec
 from quiesce.backend import Driver, Mechanism
 from quiesce.clock import Clock
-from quiesce.errors import FlowChanged, FlowNotFound, QuiesceError, RunFailed, StoreError
+from quiesce.errors import (
+    FlowNotFound,
+    NotSerializable,
+    QuiesceError,
+    RunFailed,
+    StoreBusy,
+    StoreError,
+)
 from quiesce.fitting import code_changed
 from quiesce.flows import Flows
 from quiesce.rules import claims, fence, release, starting
@@ -446,33 +453,48 @@ class Hosting:
             return
         served = set(self.serves)
         ids = self.read(lambda tx: tx.claimable(served)) if served else []
-        own = [run_id for run_id in run_ids if self._wants(run_id)]
-        for run_id in dict.fromkeys([*ids, *own]):
-            run = self.read(lambda tx, run_id=run_id: tx.run(run_id))  # type: ignore[misc]
-            if run is None or run_id in self.drivers or run_id in self.broken:
-                continue
+        wanted = set(run_ids)
+        refused: StoreError | None = None
+        for run_id in dict.fromkeys([*ids, *wanted]):
             try:
-                fault = code_changed(self, run, self.flows.get(run.flow))
-            except FlowNotFound:
-                continue
+                if run_id in ids or self._wants(run_id):
+                    await self._claim(run_id)
+            except StoreError as error:  # perhaps of this run alone: the others are claimed all the same
+                log.warning("run %s is not claimed: %s", run_id, error)
+                if run_id in wanted or isinstance(error, StoreBusy):
+                    refused = error
+        if refused is not None:
+            raise refused
 
-            def take(
-                tx: Transaction, run_id: str = run_id, fault: FlowChanged | None = fault
-            ) -> RunRecord | None:
-                now = found(tx, run_id)
-                if now.state is not RunState.RUNNING or tx.alive(now.lease_holder):
-                    return None
-                if fault is not None:
-                    claims.fault(tx, now, str(fault))
-                    return None
-                return claims.claim(tx, run_id, self.worker)
+    async def _claim(self, run_id: str) -> None:
+        run = self.read(lambda tx: tx.run(run_id))
+        if run is None or run_id in self.drivers or run_id in self.broken:
+            return
+        try:
+            fault = code_changed(self, run, self.flows.get(run.flow))
+        except FlowNotFound:
+            return
+        except NotSerializable as error:  # what the store has of its code is damaged
+            self._break(run_id, error)
+            return
 
-            def committed(taken: RunRecord | None, run_id: str = run_id) -> None:
-                if taken is not None:
-                    self._spawn(taken)
-                self._tell([run_id])
+        def take(tx: Transaction) -> RunRecord | None:
+            now = found(tx, run_id)
+            if now.state is not RunState.RUNNING or tx.alive(now.lease_holder):
+                return None
+            if fault is not None:
+                claims.fault(tx, now, str(fault))
+                return None
+            return claims.claim(tx, run_id, self.worker)
 
-            await self.store.write(take, committed=committed)
+        def committed(taken: RunRecord | None) -> None:
+            if taken is not None:
+                self._spawn(taken)
+            self._tell([run_id])
+            if fault is not None and self.store.shared:
+                self.store.ring()
+
+        await self.store.write(take, committed=committed)
 
     def _wants(self, run_id: str) -> bool:
         run = self.read(lambda tx: tx.run(run_id))

@@ -93,7 +93,8 @@ class Stubborn:
 
 async def linear(s: Stubborn) -> Any:
     await s.start(flows.linear)
-    assert isinstance(await s.settle(), Paused)
+    first = await s.settle()
+    assert isinstance(first, Paused), (first, await s.rt.status("r"))
     await s.answer("review", True)
     return await s.settle()
 
