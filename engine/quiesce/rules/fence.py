@@ -60,6 +60,7 @@ def pause(tx: Transaction, request: Request, run_id: str, drain_until: datetime)
             ),
         )
     captured, draining = fence(tx, run, lock, drain_until=drain_until, cause="operator", request=request)
+    rest_around(tx, run)
     return finish(
         tx,
         request,
@@ -143,8 +144,13 @@ def rest(tx: Transaction, run: RunRecord) -> None:
         reason = next((child.locks["holds"].reason for child in children if "holds" in child.locks), None)
         kind = "holds" if asks else "child"
         if kind == "child":
-            reason = f"waits for {', '.join(child.id for child in children)}, which an operator stopped"
+            reason = f"waits for {', '.join(child.id for child in children)}, which is stopped"
         fence(tx, run, Lock(kind, reason, None, tx.now), drain_until=tx.now, cause=kind, tree=False)
+    rest_around(tx, run)
+
+
+def rest_around(tx: Transaction, run: RunRecord) -> None:
+    """The run is held: so is the enclosing one, if it waits for nothing else."""
     if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
         rest(tx, parent)
 

@@ -92,7 +92,6 @@ def _settle(
     tx.settle_hold(hold)
     tx.log(run, verdict, request.actor, request.id, {"hold": hold.id, "path": hold.path, "value": value})
     tx.wake(run.id, [hold.piece])
-    _forget_holds_lock(tx, run)
     return go(tx, run, request)
 
 
@@ -158,6 +157,8 @@ def _restart(tx: Transaction, request: Request, run: RunRecord, state: RunState)
         tx.save_run(run, generation=run.generation)
         tx.put_pieces(run.id, [first_piece(run)])
         tx.log(run, "started", request.actor, request.id, {"reason": request.reason})
+        if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
+            go(tx, parent, request)
         return ResumeAck(request.id, run.id, True, run.generation)
     if run.lease_holder is not None and tx.alive(run.lease_holder):
         raise NotResumable(
@@ -276,18 +277,26 @@ def go(tx: Transaction, run: RunRecord, request: Request) -> bool:
 
     Returns whether this run went on.
     """
-    _forget_holds_lock(tx, run)
     moved = _leave(tx, run, request)
+    if not moved:
+        _forget_holds_lock(tx, run)
     if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
         go(tx, parent, request)
     return moved
 
 
 def _forget_holds_lock(tx: Transaction, run: RunRecord) -> None:
-    """The lock `holds` goes when no hold is open, also while another lock is on."""
-    if "holds" in run.locks and len(run.locks) > 1 and not tree_holds(tx, run):
-        del run.locks["holds"]
-        tx.save_run(run, generation=run.generation)
+    """The lock `holds` goes when no hold is open; a run that is still paused waits for a child then."""
+    if "holds" not in run.locks or tree_holds(tx, run):
+        return
+    del run.locks["holds"]
+    if not run.locks:
+        run.locks["child"] = _child_lock(tx)
+    tx.save_run(run, generation=run.generation)
+
+
+def _child_lock(tx: Reader) -> Lock:
+    return Lock("child", "waits for a run inside it that is paused", None, tx.now)
 
 
 def _leave(tx: Transaction, run: RunRecord, request: Request) -> bool:
@@ -350,9 +359,8 @@ def leave_or_wait(tx: Transaction, run: RunRecord, request: Request) -> bool:
         return True
     if run.locks.keys() <= WAITING_LOCKS:
         asked = tree_holds(tx, run)
-        kind = "holds" if asked else "child"
-        reason = asked[0][0].reason if asked else "waits for a run inside it that is paused"
-        run.locks = {kind: run.locks.get(kind, Lock(kind, reason, None, tx.now))}
+        lock = Lock("holds", asked[0][0].reason, None, tx.now) if asked else _child_lock(tx)
+        run.locks = {lock.kind: run.locks.get(lock.kind, lock)}
     run.updated_at = tx.now
     tx.save_run(run, generation=run.generation)
     return False
