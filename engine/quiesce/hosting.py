@@ -258,15 +258,27 @@ class Hosting:
         """Let the drivers and waiters of these runs look again."""
         seen = dict.fromkeys(touched)
         for run_id in seen:
-            driver = self.drivers.get(run_id)
-            if driver is not None:
-                self.traces.saw(run_id)
-                driver.notify()
+            self._notify(run_id)
             for signal in self.waiters.get(run_id, ()):
                 signal.set()
         if seen:
             for signal in self.listeners:
                 signal.set()
+
+    def _notify(self, run_id: str) -> None:
+        """What was committed stands; a driver that cannot read it now must not look like a refusal."""
+        driver = self.drivers.get(run_id)
+        try:
+            if driver is not None:
+                self.traces.saw(run_id)
+                driver.notify()
+        except StoreError as error:
+            log.warning("put off: %s", error)
+            self._tasks.start_soon(self._notify_later, run_id)
+
+    async def _notify_later(self, run_id: str) -> None:
+        await self.clock.sleep(TRY_AGAIN)
+        self._notify(run_id)
 
     # --- driving --------------------------------------------------------------------------------------
 
