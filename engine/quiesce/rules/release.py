@@ -229,7 +229,12 @@ def _inside(tx: Reader, hold: HoldRecord, owner: RunRecord, run: RunRecord) -> N
         if inner.id == run.id:
             return
         inner = tx.run(inner.parent_id) if inner.parent_id else None
-    raise UnknownHold(f"hold {hold.id!r} belongs to run {owner.id!r}, not to {run.id!r}")
+    ids = [item.id for item, _ in tree_holds(tx, run)]
+    raise UnknownHold(
+        f"hold {hold.id!r} belongs to run {owner.id!r}, not to {run.id!r}; "
+        f"open there are: {', '.join(ids) or 'none'}",
+        open_holds=ids,
+    )
 
 
 def sole_hold(tx: Reader, run: RunRecord, hold: str | None) -> tuple[HoldRecord, RunRecord]:
