@@ -250,6 +250,47 @@ class Graphs:
         graph.finish(node)
         return graph
 
+    def echoes(self) -> Graph:
+        graph = self.graph("echoes")
+
+        @graph.node(start=True)
+        def echo(x: object) -> object:
+            self.evaluated.append("echo")
+            return x
+
+        graph.finish(echo)
+        return graph
+
+    def asks_over(self, inner: Any, stage: Stage) -> Graph:
+        graph = self.graph("asks over")
+
+        @graph.node(start=True)
+        def spread(x: object) -> object:
+            return x
+
+        @graph.node
+        async def ask(x: object, ctx: NodeContext) -> NodeContext:
+            await stage.act()
+            return ctx
+
+        @graph.node
+        def collect(values: JoinInput[Any]) -> list[Any]:
+            return list(values)
+
+        node = graph.node(inner, name="inner")
+
+        @graph.transition(spread)
+        def fan_out(x: object) -> Transition:
+            return Transition.fan_out([(node, x), (ask, x)], join=collect)
+
+        @graph.transition(ask)
+        def decide(ctx: NodeContext) -> Transition:
+            return Transition.join(collect, ctx.answer) if ctx.answered else self._pause({})
+
+        graph.join(node, into=collect)
+        graph.finish(collect)
+        return graph
+
     def gives(self, value: Any) -> Graph:
         graph = self.graph("gives")
 

@@ -122,6 +122,14 @@ class Kind(Protocol):
         """Runs `inner`, and gives its value."""
         ...
 
+    def echoes(self) -> Any:
+        """Gives its input, whatever it is."""
+        ...
+
+    def asks_over(self, inner: Any, stage: Stage) -> Any:
+        """Runs `inner`, and asks beside it once the stage is open; gives both values as a list."""
+        ...
+
     def gives(self, value: Any) -> Any:
         """Gives this value, whatever it is, from its first piece to the next, which counts it."""
         ...

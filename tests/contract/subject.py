@@ -15,7 +15,7 @@ from quiesce.clock import ManualClock
 
 from .kinds import Kind
 
-__all__ = ["Dump", "Subject", "paused"]
+__all__ = ["QUIET", "Dump", "Subject", "paused"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -408,3 +408,53 @@ async def test_a_run_inside_a_paused_tree_is_told_by_path_after_a_restart(
         assert (await again.status()).holds == before.holds
         await again.resume("yes", episode=before.episode)
         assert await again.result() == ["answered", "yes"]
+
+
+async def test_a_graph_that_pauses_itself_stops_the_runs_inside_it(subject: Subject, kind: Kind) -> None:
+    """spec engine, 4: only a graph's own Transition.pause, or an operator, stops siblings."""
+    if kind.name != "graph":
+        pytest.skip("the hold of another kind suspends just its piece")
+    gate, first, then = Stage(), Stage(), Stage()
+    inner = kind.works(first, after=then)
+    flow = kind.asks_over(inner, gate)
+    async with subject.open(flow, inner) as rt:
+        run = await rt.start(flow, 1)
+        await gate.wait_came()
+        await first.wait_came()
+        child = await only_child(rt, run)
+        gate.open()
+        await wait_all_tasks_blocked()
+        assert (locks(await run.status()), locks(await child.status())) == (["holds"], ["parent"])
+        first.open()
+        await paused(child)
+        assert then.came == 0
+        async with subject.refused(rt, Fenced, run):
+            await child.resume()
+        await child.reset()
+        async with subject.refused(rt, Fenced, run):
+            await child.resume()
+
+
+async def test_a_late_end_inside_does_not_resume_a_graph_that_paused_itself(
+    subject: Subject, kind: Kind
+) -> None:
+    """spec graph, pause rules 2 and 5: results are applied; what follows is queued until a resume."""
+    if kind.name != "graph":
+        pytest.skip("the hold of another kind suspends just its piece")
+    gate, last = Stage(), Stage()
+    inner = kind.works(Stage(open=True), after=last)
+    flow = kind.asks_over(inner, gate)
+    async with subject.open(flow, inner) as rt:
+        run = await rt.start(flow, 1)
+        await gate.wait_came()
+        await last.wait_came()
+        child = await only_child(rt, run)
+        gate.open()
+        outcome = await paused(run)
+        last.open()
+        assert await child.settled() == Completed(2)
+        await wait_all_tasks_blocked()
+        status = await run.status()
+        assert (status.state, status.generation, status.episode_id) == ("paused", 2, outcome.episode)
+        await outcome.resume("yes")
+        assert await run.result() == [2, "yes"]
