@@ -115,10 +115,9 @@ class ReplayDriver:
         self._signal.set()
 
     def _is_stopped(self) -> bool:
-        if self._noticed and not self._paused:  # of what, is not known yet
-            run = self._host.read(lambda tx: tx.run(self._run.id))
-            return run is None or run.state is not RunState.RUNNING
-        return self._paused
+        """Whether nothing of the run may begin now. Asked of the rows: a fence may be news to the driver."""
+        run = self._host.read(lambda tx: tx.run(self._run.id))
+        return run is None or run.lease_epoch != self._epoch or run.state is not RunState.RUNNING
 
     async def _load(self) -> None:
         if self._durable:

@@ -75,7 +75,7 @@ class NodeVisits:
 class Visiting:
     """Evaluates the visits of one run and hands their results to `done`.
 
-    `stopped` says that the run is paused, or may be: then nothing is tried again.
+    `stopped` says that the run is paused or over: then nothing is tried again.
     """
 
     def __init__(
