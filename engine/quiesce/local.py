@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 
 from quiesce import codec, waiting
 from quiesce.backend import Asked, Capabilities
+from quiesce.claiming import served_elsewhere
 from quiesce.errors import Expired, FlowChanged, HeldElsewhere, QuiesceError, UnknownHold
 from quiesce.fitting import code_changed, new_code, standing_fault
 from quiesce.hosting import Hosting
@@ -246,7 +247,7 @@ class LocalBackend:
         """
         if not self.host.drive or run.state in ENDED - {RunState.FAILED}:
             return None
-        if self.host.read(lambda tx: tx.alive(run.lease_holder) or self.host.served_elsewhere(tx, run)):
+        if self.host.read(lambda tx: tx.alive(run.lease_holder) or served_elsewhere(self.host, tx, run)):
             return None
         return code_changed(self.host, run, self.host.flows.get(run.flow))
 
