@@ -141,7 +141,9 @@ def rest(tx: Transaction, run: RunRecord) -> None:
         if any(child.state not in (RunState.PAUSED, RunState.CREATED) for child in children):
             return
         asks = held or any("holds" in child.locks for child in children)
-        reason = next((child.locks["holds"].reason for child in children if "holds" in child.locks), None)
+        asked = [hold.reason for hold in tx.open_holds(run.id)] if held else []
+        asked += [child.locks["holds"].reason for child in children if "holds" in child.locks]
+        reason = next(iter(asked), None)
         kind = "holds" if asks else "child"
         if kind == "child":
             reason = f"waits for {', '.join(child.id for child in children)}, which is stopped"
