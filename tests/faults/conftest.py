@@ -11,6 +11,8 @@ import pytest
 from quiesce.clock import SystemClock
 from quiesce_adapters.sqlite.store import SqliteStore
 
+from .sessions import Sessions
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 
@@ -23,3 +25,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     return path
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def sessions(request: pytest.FixtureRequest) -> Sessions:
+    """A store in memory and one in a file, for one runtime after another."""
+    return Sessions(None if request.param == "memory" else request.getfixturevalue("db"))

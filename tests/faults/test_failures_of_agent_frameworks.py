@@ -1,15 +1,14 @@
-"""Does what users of agent frameworks reported about effects, answers and going back happen here?
+"""Does an effect happen twice here, or an answer reach the wrong place, as it was reported elsewhere?
 
-Each test is named for its entry in the cases; what a new process finds is in
-`test_failures_of_agent_frameworks_in_new_processes.py`, what becomes of values in
-`test_failures_of_agent_frameworks_with_values.py`. On disk every step has a runtime of its own.
+Each test is named for its entry in the cases, which users of agent frameworks reported. The entries on
+status and going back, on new processes and on values are in the files beside this one. On disk every step
+has a runtime of its own.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from quiesce.errors import (
     UnknownHold,
 )
 
+from .framework_flows import around, batch, by_gate, payment, survey
 from .sessions import Sessions, events_of, paused
 
 pytestmark = pytest.mark.anyio
@@ -34,90 +34,6 @@ pytestmark = pytest.mark.anyio
 ENTRIES = {1, 3, 8, 9, 15, 16, 18, 19, 23, 24, 28, 29, 41, 42, 46, 58, 59, 62, 66, 67, 68, 69, 70, 71}
 """The entries of the cases that a graph can show."""
 FALSY = [None, False, 0, "", [], {}]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def sessions(request: pytest.FixtureRequest) -> Sessions:
-    """A store in memory and one in a file."""
-    return Sessions(None if request.param == "memory" else request.getfixturevalue("db"))
-
-
-def batch(done: list[str], *, expects: Any = bool) -> Graph:
-    """Three calls of one step: a and b ask before they act, c just acts."""
-    graph = Graph("batch", concurrency=Concurrency.PARALLEL)
-
-    @graph.node(start=True)
-    def split(x: int) -> int:
-        return x
-
-    @graph.node
-    def collect(parts: JoinInput[Any]) -> list[Any]:
-        return list(parts)
-
-    @graph.node
-    def c(x: int) -> str:
-        done.append("c")
-        return "c"
-
-    graph.join(c, into=collect)
-    for name in ("a", "b"):
-        ask = graph.gate(name, asks=f"run {name}?", expects=expects)
-        act = graph.node(acts(f"after {name}", done), name=f"after {name}")
-        graph.transition(ask)(lambda pair, act=act: act.next(pair[1]))
-        graph.join(act, into=collect)
-    graph.transition(split)(lambda x: Transition.fan_out([(n, x) for n in ("a", "b", "c")], join=collect))
-    graph.finish(collect)
-    return graph
-
-
-def acts(name: str, done: list[str]) -> Callable[[Any], Any]:
-    def act(x: Any) -> Any:
-        done.append(name)
-        return x
-
-    return act
-
-
-def payment(done: list[str], **question: Any) -> Graph:
-    """Drafts, asks, and charges only on a yes."""
-    graph = Graph("payment")
-    draft = graph.node(acts("draft", done), name="draft", start=True)
-    approve = graph.gate("approve", asks="charge the card?", **({"expects": bool} | question))
-    charge = graph.node(acts("charge", done), name="charge")
-    graph.edge(draft, approve)
-    graph.transition(approve)(lambda pair: charge.next(pair[0]) if pair[1] else Transition.finish("kept"))
-    graph.finish(charge)
-    return graph
-
-
-def survey(times: int, seen: list[NodeContext], **question: Any) -> Graph:
-    """Asks one question after the other in the same node; gives the answers."""
-    graph = Graph("survey")
-
-    @graph.node(start=True)
-    def ask(answers: list[Any], ctx: NodeContext) -> tuple[list[Any], NodeContext]:
-        seen.append(ctx)
-        return answers, ctx
-
-    @graph.transition(ask)
-    def decide(asked: tuple[list[Any], NodeContext]) -> Transition:
-        answers, ctx = asked
-        if not ctx.answered:
-            return Transition.pause(f"question {len(answers) + 1}", **question)
-        given = [*answers, ctx.answer]
-        return Transition.finish(given) if len(given) == times else ask.next(given)
-
-    return graph
-
-
-def around(inner: Graph) -> Graph:
-    graph = Graph("around")
-    graph.finish(graph.node(inner, start=True, name="inner"))
-    return graph
-
-
-def by_gate(outcome: Any) -> dict[str, str]:
-    return {hold.path.rpartition("/")[2].partition("#")[0]: hold.id for hold in outcome.holds}
 
 
 # --- the same effect happens twice ----------------------------------------------------------------------
@@ -438,14 +354,15 @@ async def test_agent_framework_case_29_a_bare_value_needs_exactly_one_open_quest
     """Source: cases failures-agent-frameworks 29."""
     done: list[str] = []
     inner = batch(done, expects=str)
-    flow = around(around(inner))
+    middle = around(inner)
+    flow = around(middle)
     async with sessions:
-        rt = await sessions.next(flow)
+        rt = await sessions.next(flow, middle, inner)
         await rt.start(flow, 1, run_id="r")
         holds = by_gate(await paused(rt, "r"))
         assert sorted(holds) == ["a", "b"]
 
-        rt = await sessions.next(flow)
+        rt = await sessions.next(flow, middle, inner)
         outcome = await paused(rt, "r")
         for verb in (outcome.resume, outcome.run.resume, outcome.run.answer):
             with pytest.raises(AmbiguousAnswer) as refused:
@@ -461,158 +378,11 @@ async def test_agent_framework_case_29_a_bare_value_needs_exactly_one_open_quest
         assert done == ["c", "after a", "after b"]
 
 
-# --- status, going back ----------------------------------------------------------------------------------
-
-
-async def test_agent_framework_case_46_a_pause_is_its_own_status_and_no_failure(
-    sessions: Sessions, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Source: cases failures-agent-frameworks 46."""
-    inner = payment([])
-    flow = around(inner)
-    async with sessions:
-        rt = await sessions.next(flow, inner)
-        await rt.start(flow, 1, run_id="r")
-        outcome = await paused(rt, "r")
-        rt = await sessions.next(flow, inner)
-        for run_id in ("r", outcome.holds[0].run_id):
-            status = await rt.status(run_id)
-            assert (status.state, status.error, status.result) == ("paused", None, None)
-            kinds = [event.kind for event in await events_of(rt, run_id)]
-            assert "paused" in kinds
-            assert not {"failed", "fault", "cancelled", "completed"} & set(kinds)
-            visits = [event.data["did"] for event in await events_of(rt, run_id) if event.kind == "visit"]
-            assert "error" not in visits
-        assert list(await rt.list(state="failed")) == []
-    assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
-
-
-async def test_agent_framework_case_58_an_answered_question_is_not_listed_and_does_not_fire(
-    sessions: Sessions,
-) -> None:
-    """Source: cases failures-agent-frameworks 58."""
-    inner = Graph("two in a row")
-    first = inner.gate(
-        "first",
-        asks="1?",
-        expects=bool,
-        deadline=timedelta(hours=1),
-        on_deadline=("answer", False),
-        start=True,
-    )
-    second = inner.gate("second", asks="2?", expects=str)
-    inner.transition(first)(lambda pair: second.next(pair[1]))
-    inner.transition(second)(lambda pair: Transition.finish(list(pair)))
-    flow = around(inner)
-    async with sessions:
-        rt = await sessions.next(flow, inner)
-        await rt.start(flow, 1, run_id="r")
-        (asked,) = (await paused(rt, "r")).holds
-        await rt.answer(asked.id, True, actor="ann")
-        await paused(rt, "r")
-
-        rt = await sessions.next(flow, inner)
-        sessions.clock.advance(7200)
-        outcome = await paused(rt, "r")
-        (open_one,) = outcome.holds
-        assert open_one.reason == "2?"
-        listed = [await rt.holds(), await rt.holds("r"), (await rt.status("r")).holds]
-        assert [[hold.id for hold in holds] for holds in listed] == [[open_one.id]] * 3
-        answered = [e for e in await events_of(rt, open_one.run_id) if e.kind in ("answered", "expired")]
-        assert [(event.actor, event.data["hold"]) for event in answered] == [("ann", asked.id)]
-
-        await rt.answer(open_one.id, "done")
-        assert await Run(rt, "r").settled() == Completed([True, "done"])
-        assert list(await rt.holds()) == []
-
-
-async def test_agent_framework_case_59_a_fork_asks_again_and_leaves_the_old_branch(db: Path) -> None:
-    """Source: cases failures-agent-frameworks 59."""
-    done: list[str] = []
-    flow = payment(done)
-    async with Runtime(db, flows=[flow]) as rt:
-        run = await rt.start(flow, 1, run_id="old")
-        (hold,) = (await paused(rt, "old")).holds
-        await rt.answer(hold.id, True)
-        assert await run.settled() == Completed(1)
-    async with Runtime(db, flows=[flow]) as rt:
-        old = await rt.status("old"), list(await rt.holds("old", None)), await events_of(rt, "old")
-        forked = await rt.fork("old", at=2)
-        (again,) = (await paused(rt, forked.id)).holds
-        assert (again.id != hold.id, again.state, again.answer) == (True, "open", None)
-        assert done == ["draft", "charge"]
-        await rt.answer(again.id, False)
-        assert await forked.settled() == Completed("kept")
-        assert done == ["draft", "charge"]
-        assert old == (await rt.status("old"), list(await rt.holds("old", None)), await events_of(rt, "old"))
-
-
-async def test_agent_framework_case_59_a_reset_asks_again(sessions: Sessions) -> None:
-    """Source: cases failures-agent-frameworks 59."""
-    done: list[str] = []
-    flow = payment(done)
-    async with sessions:
-        rt = await sessions.next(flow)
-        await rt.start(flow, 1, run_id="r")
-        (hold,) = (await paused(rt, "r")).holds
-        await rt.answer(hold.id, True)
-        assert await Run(rt, "r").settled() == Completed(1)
-        rt = await sessions.next(flow)
-        await rt.reset("r")
-        await rt.resume("r")
-        (again,) = (await paused(rt, "r")).holds
-        assert again.id != hold.id
-        assert done == ["draft", "charge", "draft"]
-
-
-async def test_agent_framework_case_62_a_resume_goes_on_from_the_episode_that_it_resumed(
-    sessions: Sessions,
-) -> None:
-    """Source: cases failures-agent-frameworks 62."""
-    inner = payment([])
-    flow = around(inner)
-    async with sessions:
-        rt = await sessions.next(flow, inner)
-        await rt.start(flow, 1, run_id="r")
-        before = await paused(rt, "r")
-        (child,) = (await rt.status("r")).children
-        seen = len(await events_of(rt, "r"))
-
-        rt = await sessions.next(flow, inner)
-        await rt.pause("r")
-        assert (await rt.resume("r", True)).episode_id == before.episode
-        assert await Run(rt, "r").settled() == Completed(1)
-
-        rt = await sessions.next(flow, inner)
-        status = await rt.status(child)
-        assert (status.parent_id, (await rt.status("r")).children) == ("r", (child,))
-        assert [run.id for run in await rt.list(parent="r")] == [child]
-        events = await events_of(rt, "r")
-        assert [event.seq for event in events] == sorted({event.seq for event in events})
-        assert [event.generation for event in events] == sorted(event.generation for event in events)
-        resumed = next(event for event in events[seen:] if event.kind == "resumed")
-        assert resumed.generation == events[seen - 1].generation + 1
-
-
-async def test_agent_framework_case_62_a_fork_names_the_point_it_comes_from(db: Path) -> None:
-    """Source: cases failures-agent-frameworks 62."""
-    flow = payment([])
-    async with Runtime(db, flows=[flow]) as rt:
-        run = await rt.start(flow, 1)
-        await paused(rt, run.id)
-        first = await run.fork(at=2)
-        await paused(rt, first.id)
-        second = await first.fork(at=2)
-        await paused(rt, second.id)
-        for forked, origin in ((first, run), (second, first)):
-            begun = (await events_of(rt, forked.id))[0]
-            assert (begun.kind, begun.data["from"], begun.data["at"]) == ("forked", origin.id, 2)
-
-
 # --- all of them -----------------------------------------------------------------------------------------
 
 
-def tests_by_entry() -> list[tuple[int, str, str]]:
+def named_by_entry() -> list[tuple[int, str, str]]:
+    """Each test that has the name of an entry: its number, its name, its docstring."""
     found = []
     for file in sorted(Path(__file__).parent.glob("test_failures_of_agent_frameworks*.py")):
         for item in ast.walk(ast.parse(file.read_text())):
@@ -625,9 +395,11 @@ def tests_by_entry() -> list[tuple[int, str, str]]:
 
 def test_every_entry_that_a_graph_can_show_has_a_test_of_its_name() -> None:
     """Source: cases failures-agent-frameworks; each kind, not only the instance, is covered by tests."""
-    found = tests_by_entry()
+    found = named_by_entry()
     assert {number for number, _, _ in found} == ENTRIES
     assert [
-        name for number, name, said in found if said != f"Source: cases failures-agent-frameworks {number:02}."
+        name
+        for number, name, said in found
+        if said != f"Source: cases failures-agent-frameworks {number:02}."
     ] == []
     assert len({name for _, name, _ in found}) == len(found)
