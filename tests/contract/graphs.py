@@ -128,7 +128,7 @@ class Graphs:
         graph = self.graph("asks")
 
         @graph.node(start=True, timeout=timeout)
-        def ask(x: object, ctx: NodeContext) -> NodeContext:
+        async def ask(x: object, ctx: NodeContext) -> NodeContext:
             self.evaluated.append("ask")
             return ctx
 
