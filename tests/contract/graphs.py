@@ -81,6 +81,8 @@ class Graphs:
 
         @graph.transition(work)
         def decide(ctx: NodeContext) -> Transition:
+            if ctx.rejected is not None:
+                return Transition.finish(["rejected", ctx.rejected])
             return Transition.finish(ctx.answer) if ctx.answered else self._pause({})
 
         return graph
@@ -204,6 +206,28 @@ class Graphs:
             if ctx.answered:
                 return Transition.finish(ctx.answer)
             return self._pause({"payload": left.pop(0) if len(left) > 1 else left[0]})
+
+        return graph
+
+    def asks_once(self) -> Graph:
+        graph = self.graph("asks once")
+
+        @graph.node(start=True)
+        def ask(x: object) -> bool:
+            self.evaluated.append("ask")
+            return self.evaluated.count("ask") > 1
+
+        @graph.node
+        def then(x: object, ctx: NodeContext) -> NodeContext:
+            return ctx
+
+        @graph.transition(ask)
+        def decide(enough: bool) -> Transition:
+            return then.next(None) if enough else self._pause({"payload": "first"})
+
+        @graph.transition(then)
+        def ask_more(ctx: NodeContext) -> Transition:
+            return Transition.finish(ctx.answer) if ctx.answered else self._pause({"payload": "second"})
 
         return graph
 

@@ -110,6 +110,10 @@ class Kind(Protocol):
         """At its n-th evaluation it asks with the n-th of these payloads (the last for ever)."""
         ...
 
+    def asks_once(self) -> Any:
+        """Asks `"first"` at its first evaluation; at the next one it goes on, and asks `"second"` elsewhere."""
+        ...
+
     def asks_beside(self, stage: Stage, inner: Any) -> Any:
         """Runs `inner` beside a piece that comes to the stage; gives both values as a list."""
         ...

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from quiesce.errors import Withdrawn
+
 from .kinds import Kind, Stage
 from .subject import Subject, paused
 
@@ -101,6 +103,46 @@ async def test_another_question_withdraws_the_old_one(subject: Subject, kind: Ki
             assert states == {first.id: "withdrawn", second.id: "open"}
         await rt.answer(second.id, "x")
         assert await run.result() == "x"
+
+
+async def test_a_question_that_is_not_asked_again_is_withdrawn(subject: Subject, kind: Kind) -> None:
+    """spec engine, 4: a hold is open as long as its place asks; who moved on asks nothing there."""
+    flow = kind.asks_once()
+    async with subject.open(flow) as rt:
+        if subject.capabilities(rt).resumes_mid_statement:
+            pytest.skip("a body is not evaluated again")
+        run = await rt.start(flow, 1)
+        (first,) = (await paused(run)).holds
+        await run.resume()
+        (second,) = (await paused(run)).holds
+        assert second.payload == "second"
+        assert [hold.id for hold in await rt.holds()] == [second.id]
+        with pytest.raises(Withdrawn):
+            await rt.answer(first.id, "x")
+        await run.resume("y")
+        assert await run.result() == "y"
+
+
+@pytest.mark.parametrize("verb", ["answer", "reject"])
+async def test_an_answer_that_comes_while_its_place_is_evaluated_again_is_not_lost(
+    subject: Subject, kind: Kind, verb: str
+) -> None:
+    """spec engine, 4: an answer settles one hold, once, with one effect."""
+    stage = Stage(open=True)
+    flow = kind.works_then_asks(stage)
+    async with subject.open(flow) as rt:
+        if subject.capabilities(rt).resumes_mid_statement:
+            pytest.skip("a body is not evaluated again")
+        run = await rt.start(flow, 1)
+        (hold,) = (await paused(run)).holds
+        stage.close()
+        await run.resume()  # which lets it go, to ask the same again
+        await stage.wait_came(2)
+        await getattr(rt, verb)(hold.id, "yes")
+        stage.open()
+        assert await run.result() == (["rejected", "yes"] if verb == "reject" else "yes")
+        assert stage.came == 3
+        assert len(await rt.holds(run.id, None)) == 1
 
 
 async def test_after_an_answer_a_question_is_a_new_one(subject: Subject, kind: Kind) -> None:

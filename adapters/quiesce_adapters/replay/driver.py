@@ -32,9 +32,10 @@ from quiesce.rules.requests import Request
 from quiesce.runs import Lock
 from quiesce.signals import Signal
 from quiesce.states import ENDED, RunState
-from quiesce.store import RunRecord, Transaction
+from quiesce.store import HoldRecord, RunRecord, Transaction
 
 from .frontier import Links, LiveFrontier, Packed, Refs, pack, pack_payload, restore, save
+from .visited import told
 from .visiting import Again, Hang, Result, Visiting
 
 __all__ = ["ReplayDriver"]
@@ -57,6 +58,8 @@ class ReplayDriver:
         self._paused = False
         self._over = False
         self._visiting: Visiting | None = None
+        self._unanswered: set[int] = set()
+        """Branches whose visit began while what they ask was open."""
 
     # --- the loop ----------------------------------------------------------------------------------
 
@@ -107,6 +110,10 @@ class ReplayDriver:
         return self._visiting
 
     async def _begin(self, taken: list[Branch]) -> None:
+        for branch in taken:
+            hold_id = self._links.hold.get(branch.id)
+            if hold_id is not None and self._host.read(lambda tx: _is_open(tx.hold(hold_id))):  # noqa: B023
+                self._unanswered.add(branch.id)
         if taken:
             await self._here.begin(taken, self._tasks)
 
@@ -143,9 +150,10 @@ class ReplayDriver:
             and not self._noticed
             and not self._paused
             and isinstance(result, Next | FanOut | Join)
+            and branch is not None
+            and branch.id not in self._links.hold
             and not self._host.listened()
         ):
-            assert branch is not None
             try:
                 applied = self._walk.apply(branch.id, result)
             except QuiesceError as error:
@@ -246,7 +254,12 @@ class ReplayDriver:
         if isinstance(result, Hang):
             self._hang(tx, run, branch)
             return None, None, result
+        unanswered = branch.id in self._unanswered
+        self._unanswered.discard(branch.id)
         if isinstance(result, Pause):
+            if unanswered and not _is_open(tx.hold(self._links.hold[branch.id])):
+                self._walk.requeue(branch.id)  # answered during this visit, which did not see it
+                return None, None, Again(branch.attempt)
             try:
                 self._ask(tx, run, branch, result)
             except QuiesceError as refused:
@@ -262,6 +275,7 @@ class ReplayDriver:
             case Pause() | Error():
                 pass
             case _:
+                self._withdraw(tx, run, branch.id, "its branch went on without an answer")
                 self._forget(branch)
         for lost in applied.abandoned:
             self._abandon(tx, run, lost)
@@ -301,7 +315,7 @@ class ReplayDriver:
         elif not self._host.listened():
             return
         if counts and branch is not None and result is not None:
-            tx.log(run, "visit", None, None, _visit(self._links.visits, branch, self._visited, result, refs))
+            tx.log(run, "visit", None, None, told(self._links.visits, branch, self._visited, result, refs))
 
     _visited = ""
 
@@ -368,13 +382,18 @@ class ReplayDriver:
             run.updated_at = tx.now
             tx.save_run(run, generation=run.generation)
 
-    def _abandon(self, tx: Transaction, run: RunRecord, branch_id: int) -> None:
-        """A branch lost its race while it asked or waited: nobody wants its answer any more."""
-        hold = tx.hold(self._links.hold.pop(branch_id, ""))
-        if hold is not None and hold.state == "open":
+    def _withdraw(self, tx: Transaction, run: RunRecord, branch_id: int, because: str) -> None:
+        """Nobody asks any more what this branch asked."""
+        hold_id = self._links.hold.pop(branch_id, None)
+        hold = None if hold_id is None else tx.hold(hold_id)
+        if hold is not None and _is_open(hold):
             hold.state, hold.answered_at = "withdrawn", tx.now
             tx.settle_hold(hold)
-            tx.log(run, "withdrawn", None, None, {"hold": hold.id, "because": "its branch lost a race"})
+            tx.log(run, "withdrawn", None, None, {"hold": hold.id, "because": because})
+
+    def _abandon(self, tx: Transaction, run: RunRecord, branch_id: int) -> None:
+        """A branch lost its race while it asked or waited: nobody wants its answer any more."""
+        self._withdraw(tx, run, branch_id, "its branch lost a race")
         child = tx.run(self._links.child.pop(branch_id, ""))
         if child is not None and child.state not in (RunState.COMPLETED, RunState.CANCELLED):
             request = Request("cancel", child.id, f"race in {run.id}", run.id, remember=False)
@@ -410,29 +429,5 @@ class ReplayDriver:
             self._here.cancel(branch_id)
 
 
-def _visit(number: int, branch: Branch, node: str, result: Result, refs: Refs) -> dict[str, Any]:
-    """A visit as the log keeps it, for people and for `graph.history`: where, and what followed."""
-    data: dict[str, Any] = {"visit": number, "branch": branch.id, "node": node}
-    match result:
-        case Next(to, value, concurrency):
-            data |= {"did": "next", "to": [[to, refs.get((id(value), to))]]}
-            data["concurrency"] = concurrency.value if concurrency else None
-        case FanOut(targets, into, concurrency, most):
-            data |= {
-                "did": "fan_out",
-                "to": [[item.node, refs.get((id(item.value), item.node))] for item in targets],
-            }
-            data |= {"join": into, "most": most, "concurrency": concurrency.value if concurrency else None}
-            if any(item.concurrency for item in targets):
-                data["each"] = [item.concurrency.value if item.concurrency else None for item in targets]
-        case Join(to, value):
-            data |= {"did": "join", "to": [[to, refs.get((id(value), to))]]}
-        case Finish(value):
-            data |= {"did": "finish", "value": next((r for k, r in refs.items() if k[0] == id(value)), None)}
-        case Pause(reason):
-            data |= {"did": "pause", "reason": reason}
-        case Error(cause):
-            data |= {"did": "error", "error": str(cause)}
-        case _:
-            pass
-    return data
+def _is_open(hold: HoldRecord | None) -> bool:
+    return hold is not None and hold.state == "open"
