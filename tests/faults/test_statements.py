@@ -215,3 +215,15 @@ def test_a_statement_that_fails_leaves_nothing_and_can_be_tried_again(use: Use, 
 def test_every_statement_that_fails_leaves_nothing_and_can_be_tried_again(use: Use, name: str) -> None:
     """spec engine, 6: every statement of every use, failing in every way, once and again."""
     sweep(use, name, 1, tuple(KINDS))
+
+
+def test_a_store_that_is_busy_while_a_visit_is_prepared_is_no_failure_of_the_run(use: Use) -> None:
+    """cases 61: the lock was held while an answer was READ, and the run became an error for it."""
+    plain = Fault()
+    undisturbed = use("linear", plain, "asyncio")
+    answered = [at for at, label in enumerate(plain.seen, 1) if label == "hold.get"]
+    assert answered
+    for at in answered:
+        for kind in KINDS:
+            fault = Fault(at, kind, again=True)
+            check("linear", fault, undisturbed, use("linear", fault, "asyncio"))

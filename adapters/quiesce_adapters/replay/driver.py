@@ -36,7 +36,7 @@ from quiesce.store import HoldRecord, RunRecord, Transaction
 
 from .frontier import Links, LiveFrontier, Packed, Refs, pack, pack_payload, restore, save
 from .visited import told
-from .visiting import Again, Hang, Result, Visiting
+from .visiting import Again, Hang, Refused, Result, Visiting
 
 __all__ = ["ReplayDriver"]
 
@@ -52,7 +52,7 @@ class ReplayDriver:
         self._durable = host.store.durable
         self._walk = Walk(graph.concurrency, record=False)
         self._links = Links()
-        self._results: deque[tuple[Branch, Result, str]] = deque()
+        self._results: deque[tuple[Branch, Result | Refused, str]] = deque()
         self._signal = Signal()
         self._noticed = True
         self._paused = False
@@ -117,7 +117,7 @@ class ReplayDriver:
         if taken:
             await self._here.begin(taken, self._tasks)
 
-    def _done(self, branch: Branch, result: Result) -> None:
+    def _done(self, branch: Branch, result: Result | Refused) -> None:
         self._results.append((branch, result, branch.node))
         self._signal.set()
 
@@ -141,10 +141,12 @@ class ReplayDriver:
         live = LiveFrontier(self._walk, self._links)
         await self._host.write(lambda tx: tx.attach(self._run.id, live))
 
-    async def _step(self, branch: Branch | None, result: Result | None) -> None:
+    async def _step(self, branch: Branch | None, result: Result | Refused | None) -> None:
         """Apply one result, or just look at the rows; then begin what may begin."""
         if branch is not None and branch.state != "running":
             return  # a loser of a race, or a visit that a failure put back
+        if isinstance(result, Refused):
+            raise result.error
         if (
             not self._durable
             and not self._noticed

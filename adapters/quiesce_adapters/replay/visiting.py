@@ -14,7 +14,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -23,18 +23,19 @@ from anyio.abc import TaskGroup
 
 from quiesce import codec
 from quiesce.backend import Host
-from quiesce.errors import Expired, NodeError, QuiesceError, RunCancelled
+from quiesce.errors import Expired, NodeError, QuiesceError, RunCancelled, StoreError
 from quiesce.graph import Graph, NodeContext, NodeRef, bind, bind_transition, needs_context, resolve
 from quiesce.graph.rows import Branch
 from quiesce.graph.transitions import Case, Error
 from quiesce.graph.walk import Walk
 from quiesce.states import RunState
-from quiesce.store import HoldRecord
+from quiesce.store import HoldRecord, Reader, RunRecord
 
 from .frontier import Links
 
-__all__ = ["Again", "Hang", "NodeVisits", "Result", "Visiting"]
+__all__ = ["Again", "Hang", "NodeVisits", "Refused", "Result", "Visiting"]
 
+T = TypeVar("T")
 _NO_SPAN = nullcontext()
 
 TURNS = 32
@@ -54,6 +55,22 @@ class Hang:
     """The result of a visit whose node is a flow: the branch waits for a run of it."""
 
     __slots__ = ()
+
+
+class Refused:
+    """The result of a visit for which the store could not be read: no failure of its node."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: StoreError) -> None:
+        self.error = error
+
+
+class Unreadable(Exception):
+    """Raised past what catches the errors of nodes."""
+
+    def __init__(self, error: StoreError) -> None:
+        self.error = error
 
 
 Result = Case | Again | Hang
@@ -85,7 +102,7 @@ class Visiting:
         run_id: str,
         walk: Walk,
         links: Links,
-        done: Callable[[Branch, Result], None],
+        done: Callable[[Branch, Result | Refused], None],
         stopped: Callable[[], bool],
     ) -> None:
         self._host = host
@@ -152,12 +169,12 @@ class Visiting:
             self._spans[branch.id] = span
             yield
 
-    def _finish(self, branch: Branch, result: Result) -> None:
+    def _finish(self, branch: Branch, result: Result | Refused) -> None:
         if self._spans:
             self._end_span(branch, type(result).__name__.lower(), result)
         self._done(branch, result)
 
-    def _end_span(self, branch: Branch, did: str, result: Result | None = None) -> None:
+    def _end_span(self, branch: Branch, did: str, result: Result | Refused | None = None) -> None:
         span = self._spans.pop(branch.id, None)
         if span is not None:
             cause = result.cause if isinstance(result, Error) else None
@@ -176,6 +193,9 @@ class Visiting:
                 rest = self._decided(branch, returned)
             else:
                 rest = self._evaluated(branch, visits, output, ctx)
+        except Unreadable as unreadable:
+            self._finish(branch, Refused(unreadable.error))
+            return
         except Exception as error:
             self._finish(branch, self.error(branch, error))
             return
@@ -222,10 +242,12 @@ class Visiting:
             if self._scopes.get(branch.id) is scope:
                 del self._scopes[branch.id]
 
-    async def _outcome(self, branch: Branch, evaluation: Awaitable[Result]) -> Result:
+    async def _outcome(self, branch: Branch, evaluation: Awaitable[Result]) -> Result | Refused:
         """What an evaluation gives; one that ends as cancelled, though nobody cancels it, has failed."""
         try:
             return await evaluation
+        except Unreadable as unreadable:
+            return Refused(unreadable.error)
         except anyio.get_cancelled_exc_class() as error:
             if anyio.current_effective_deadline() == -math.inf:
                 raise
@@ -244,13 +266,15 @@ class Visiting:
                 if inspect.isawaitable(returned):
                     returned = await returned
                 return self._resolve(branch, returned)
+            except Unreadable:
+                raise
             except Exception as error:
                 if attempt > visits.node.retries or isinstance(error, Expired):
                     return self.error(branch, error)
                 attempt += 1
-                if visits.node.backoff and not self._stopped():
+                if visits.node.backoff and not self._is_stopped():
                     await self._back_off(visits.node.backoff * 2 ** (attempt - 2))
-                if self._stopped():
+                if self._is_stopped():
                     return Again(attempt)
 
     async def _timed(
@@ -313,12 +337,12 @@ class Visiting:
 
     async def _child_outcome(self, branch: Branch, visits: NodeVisits) -> Result:
         child_id = self._links.child.get(branch.id)
-        child = None if child_id is None else self._host.read(lambda tx: tx.run(child_id))
+        child = None if child_id is None else self._read(lambda tx: tx.run(child_id))
         if child is None or (child.state is RunState.CANCELLED and branch.attempt > 1):
             return Hang()
         try:
             if child.state is RunState.COMPLETED:
-                returned = visits.decide(self._host.value_of(child), None)
+                returned = visits.decide(self._value_of(child), None)
                 if inspect.isawaitable(returned):
                     returned = await returned
                 return self._resolve(branch, returned)
@@ -328,8 +352,28 @@ class Visiting:
                 branch.attempt += 1  # a retry of this run starts another one
                 raise RunCancelled(child.id)
             return Hang()
+        except Unreadable:
+            raise
         except Exception as error:
             return self.error(branch, error)
+
+    def _read(self, work: Callable[[Reader], T]) -> T:
+        try:
+            return self._host.read(work)
+        except StoreError as error:
+            raise Unreadable(error) from error
+
+    def _value_of(self, child: RunRecord) -> Any:
+        try:
+            return self._host.value_of(child)
+        except StoreError as error:
+            raise Unreadable(error) from error
+
+    def _is_stopped(self) -> bool:
+        try:
+            return self._stopped()
+        except StoreError as error:
+            raise Unreadable(error) from error
 
     def _context(self, branch: Branch, attempt: int | None = None) -> NodeContext:
         """What the node may know of its visit. Raises Expired if its question did."""
@@ -354,7 +398,7 @@ class Visiting:
 
     def _hold(self, branch: Branch) -> HoldRecord | None:
         hold_id = self._links.hold.get(branch.id)
-        return None if hold_id is None else self._host.read(lambda tx: tx.hold(hold_id))
+        return None if hold_id is None else self._read(lambda tx: tx.hold(hold_id))
 
     def error(self, branch: Branch, cause: BaseException | str) -> Error:
         """The failure of a branch, with the node's name and the error itself as its cause."""
