@@ -8,7 +8,8 @@ Source: spec engine, 5 (settled, result, events).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from quiesce.claiming import claim_waiting
@@ -51,9 +52,7 @@ async def events(host: Hosting, run_id: str | None, after: int) -> AsyncIterator
 
 
 async def settled(host: Hosting, run_id: str) -> RunStatus:
-    signal = Signal()
-    host.waiters.setdefault(run_id, set()).add(signal)
-    try:
+    with _waiting_for(host, run_id) as signal:
         while True:
             now = settled_now(host, run_id)
             if now is not None:
@@ -65,11 +64,6 @@ async def settled(host: Hosting, run_id: str) -> RunStatus:
                 if (now := settled_now(host, run_id)) is not None:
                     return now
             await signal.wait()
-    finally:
-        waiting = host.waiters[run_id]
-        waiting.discard(signal)
-        if not waiting:
-            del host.waiters[run_id]
 
 
 def settled_now(host: Hosting, run_id: str) -> RunStatus | None:
@@ -107,13 +101,29 @@ def ended(host: Hosting, run: RunRecord) -> RunStatus:
 
 async def awaited_result(host: Hosting, run_id: str) -> Any:
     """Wait through pauses for the value."""
-    signal = Signal()
-    host.waiters.setdefault(run_id, set()).add(signal)
-    try:
+    hears = not host.store.shared
+    with _waiting_for(host, run_id) as signal:
         while True:
             now = await settled(host, run_id)
             if now.state is RunState.COMPLETED:
                 return host.result(run_id)
-            await signal.wait()
+            if hears:
+                await signal.wait()
+            else:  # whoever ends the pause may be another process; look once more after that
+                await host.enlist()
+                host.listen()
+                hears = True
+
+
+@contextmanager
+def _waiting_for(host: Hosting, run_id: str) -> Iterator[Signal]:
+    """Set whenever the rows of this run may have changed."""
+    signal = Signal()
+    host.waiters.setdefault(run_id, set()).add(signal)
+    try:
+        yield signal
     finally:
-        host.waiters.get(run_id, set()).discard(signal)
+        waiting = host.waiters[run_id]
+        waiting.discard(signal)
+        if not waiting:
+            del host.waiters[run_id]

@@ -175,6 +175,26 @@ async def test_a_reset_child_of_a_paused_run_is_fenced(subject: Subject, kind: K
         assert await run.result() == ["answered", "yes"]
 
 
+async def test_a_reset_of_the_only_child_pauses_the_outer_run_until_it_is_resumed(
+    subject: Subject, kind: Kind
+) -> None:
+    """spec engine, 3: when nothing of a run is runnable, the engine fences it."""
+    stage = Stage()
+    inner = kind.works(stage)
+    flow = kind.encloses(inner)
+    async with subject.open(flow, inner) as rt:
+        run = await rt.start(flow, 1)
+        await stage.wait_came()
+        child = await only_child(rt, run)
+        await child.reset()
+        status = await run.status()
+        assert (status.state, locks(status), status.generation) == ("paused", ["child"], 2)
+        stage.open()
+        await child.resume()
+        assert (await run.status()).state == "running"
+        assert await run.result() == 2
+
+
 async def test_a_resume_of_the_outer_run_lifts_only_parent_locks(subject: Subject, kind: Kind) -> None:
     """spec engine, 4: an operator who paused the inner run too still has it."""
     stage = Stage()

@@ -175,3 +175,22 @@ async def test_a_waiter_of_another_runtime_is_woken(subject: Subject, kind: Kind
             await wait_all_tasks_blocked()
             stage.open()
         assert outcomes == [Completed(2)]
+
+
+async def test_a_result_is_waited_for_through_pauses_that_others_end(subject: Subject, kind: Kind) -> None:
+    """spec engine, 5: result waits through pauses, also where another process drives and answers."""
+    flow = kind.asks()
+    values = []
+    async with subject.open(flow) as rt:
+        subject.needs(rt, "cross_process")
+        run = await rt.start(flow, 1)
+        (hold,) = (await paused(run)).holds
+        async with subject.open(flow, drive=False) as other, create_task_group() as group:
+
+            async def wait() -> None:
+                values.append(await (await other.get(run.id)).result())
+
+            group.start_soon(wait)
+            await wait_all_tasks_blocked()
+            await rt.answer(hold.id, "yes")
+        assert values == [["answered", "yes"]]

@@ -14,7 +14,7 @@ from typing import Any
 
 from quiesce.errors import Fenced, IllegalTransition
 from quiesce.rules.claims import forget_lease
-from quiesce.rules.fence import rest
+from quiesce.rules.fence import rest, rest_around
 from quiesce.rules.release import WAITING_LOCKS, go, leave_or_wait, lift_parent_locks
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.rules.starting import enclosing_fence
@@ -72,6 +72,10 @@ def _tell_parent(tx: Transaction, run: RunRecord) -> None:
     parent = tx.run(run.parent_id)
     if parent is None or parent.state in ENDED:
         return
+    if run.execution > 1 and not any(
+        row.child == run.id and row.state == "waiting" for row in tx.pieces(parent.id)
+    ):
+        return  # it was reset after its end had been heard
     tx.wake(parent.id, [run.parent_piece])
     tx.log(parent, "child-ended", None, None, {"child": run.id, "state": run.state.value})
     episode = tx.episode(parent.episode_id) if parent.episode_id else None
@@ -145,6 +149,7 @@ def reset(tx: Transaction, request: Request, run_id: str) -> Ack:
         tx.withdraw_holds(run.id)
         _cancel_descendants(tx, run, f"run {run.id} was reset", request)
         _clear_frontier(tx, run)
+        rest_around(tx, run)
     tx.log(run, "reset", request.actor, request.id, {"reason": request.reason})
     return finish(tx, request, Ack(request.id, run.id, transitioned, run.generation))
 
