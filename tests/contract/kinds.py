@@ -111,7 +111,7 @@ class Kind(Protocol):
         ...
 
     def asks_once(self) -> Any:
-        """Asks `"first"` at its first evaluation; at the next one it goes on, and asks `"second"` elsewhere."""
+        """Asks `"first"` at its first evaluation; at the next it goes on, and asks `"second"` elsewhere."""
         ...
 
     def asks_beside(self, stage: Stage, inner: Any) -> Any:
