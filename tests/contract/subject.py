@@ -15,7 +15,7 @@ from quiesce.clock import ManualClock
 
 from .kinds import Kind
 
-__all__ = ["QUIET", "Dump", "Subject", "paused"]
+__all__ = ["QUIET", "Dump", "Subject", "locks", "only_child", "paused"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,3 +110,15 @@ async def paused(run: Run) -> Paused:
     outcome = await run.settled()
     assert isinstance(outcome, Paused)
     return outcome
+
+
+async def only_child(rt: Runtime, run: Run) -> Run:
+    """The run inside this one, once it is there."""
+    await wait_all_tasks_blocked()
+    (child_id,) = (await run.status()).children
+    return await rt.get(child_id)
+
+
+def locks(status: RunStatus) -> list[str]:
+    """The kinds of locks that keep a run, sorted."""
+    return sorted(lock.kind for lock in status.locks)
