@@ -6,16 +6,23 @@ import json
 import os
 import select
 import shutil
-import subprocess
-import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
-LIMIT = 60  # seconds after which a command that hangs fails its test
+from .forked import LIMIT, Forks, Process
+
+ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if name not in ("FLOWCTL_DB", "NO_COLOR")
+} | {
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONWARNINGS": "error",
+    "TERM": "xterm-256color",
+}
 
 
 @dataclass(frozen=True)
@@ -31,56 +38,69 @@ class Done:
         return json.loads(self.out)
 
 
+class Running:
+    """A command that was left running; what it prints can be read meanwhile."""
+
+    def __init__(self, process: Process, out: IO[str], err: IO[str]) -> None:
+        self.process = process
+        self.pid = process.pid
+        self.out = out
+        self.err = err
+
+    def done(self) -> Done:
+        """Wait for its end."""
+        code = self.process.wait()
+        return Done(code, self.out.read(), self.err.read())
+
+    def close(self) -> None:
+        self.process.close()
+        self.out.close()
+        self.err.close()
+
+
 class Shell:
     """A folder with sample flows, where flowctl is run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, forks: Forks) -> None:
         self.folder = folder
-        self.environment = {
-            name: value for name, value in os.environ.items() if name not in ("FLOWCTL_DB", "NO_COLOR")
-        }
-        self.environment |= {"PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "error", "TERM": "xterm-256color"}
-        self._children: list[subprocess.Popen[str]] = []
+        self.forks = forks
+        self.environment = ENVIRONMENT
+        self._running: list[Running] = []
         shutil.copy(Path(__file__).with_name("sample_flows.py"), folder / "sample.py")
-
-    def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "flowctl", *words]
 
     def __call__(self, *words: str, **environment: str) -> Done:
         """Run flowctl to its end, with nothing on its standard input."""
-        done = subprocess.run(
-            self.command(*words),
-            cwd=self.folder,
-            env=self.environment | environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-        )
-        return Done(done.returncode, done.stdout, done.stderr)
+        with (
+            open(os.devnull) as nothing,
+            tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as out,
+            tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as err,
+        ):
+            descriptors = (nothing.fileno(), out.fileno(), err.fileno())
+            process = self.forks.start(list(words), self.folder, self.environment | environment, descriptors)
+            try:
+                code = process.wait()
+            finally:
+                process.close()
+            out.seek(0)
+            err.seek(0)
+            return Done(code, out.read(), err.read())
 
-    def spawn(self, *words: str) -> subprocess.Popen[str]:
+    def spawn(self, *words: str) -> Running:
         """Start flowctl and leave it running; it is ended with the test."""
-        child = subprocess.Popen(
-            self.command(*words),
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._children.append(child)
-        return child
+        out, its_out = os.pipe()
+        err, its_err = os.pipe()
+        with open(os.devnull) as nothing:
+            descriptors = (nothing.fileno(), its_out, its_err)
+            process = self.forks.start(list(words), self.folder, self.environment, descriptors)
+        os.close(its_out)
+        os.close(its_err)
+        running = Running(process, os.fdopen(out, encoding="utf-8"), os.fdopen(err, encoding="utf-8"))
+        self._running.append(running)
+        return running
 
     def end_children(self) -> None:
-        for child in self._children:
-            if child.poll() is None:
-                child.kill()
-            child.wait()
-            for stream in (child.stdout, child.stderr):
-                if stream is not None:
-                    stream.close()
+        for running in self._running:
+            running.close()
 
     # --- what tests begin with -------------------------------------------------------------------------
 
@@ -96,11 +116,11 @@ class Shell:
         assert holds, f"{run_id} asks nothing"
         return str(holds[0]["id"])
 
-    def blocked(self, run_id: str = "b1") -> tuple[subprocess.Popen[str], Gate]:
+    def blocked(self, run_id: str = "b1") -> tuple[Running, Gate]:
         """A process that runs a node which waits; returns it and what lets the node go on."""
         gate = Gate(self.folder / f"{run_id}.fifo")
         child = self.spawn("run", "sample.py:blocked", str(gate.path), "--id", run_id)
-        gate.wait_for_node()
+        gate.wait_for_node(child)
         return child, gate
 
 
@@ -114,10 +134,11 @@ class Gate:
             os.mkfifo(name)
             self._ends.append(os.open(name, os.O_RDWR))  # both ways: no open of the node waits for ours
 
-    def wait_for_node(self) -> None:
-        """Wait until a node says that it runs."""
+    def wait_for_node(self, driver: Running) -> None:
+        """Wait until a node says that it runs, in this process."""
         ready, _ = self._ends
-        assert select.select([ready], [], [], LIMIT)[0], "no node began"
+        began, _, _ = select.select([ready, driver.err], [], [], LIMIT)
+        assert began == [ready], f"no node began: {driver.err.read() if began else 'nothing happened'}"
         assert os.read(ready, 1) == b"!"
 
     def let_go(self, text: str = "done") -> None:
@@ -125,10 +146,18 @@ class Gate:
         os.write(self._ends[1], f"{text}\n".encode())
 
 
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """The process that forks every flowctl of these tests."""
+    forks = Forks(ENVIRONMENT)
+    yield forks
+    forks.close()
+
+
 @pytest.fixture
-def flowctl(tmp_path: Path) -> Iterator[Shell]:
+def flowctl(tmp_path: Path, forks: Forks) -> Iterator[Shell]:
     """flowctl, in a fresh folder with the sample flows as `sample.py` and no store yet."""
-    shell = Shell(tmp_path)
+    shell = Shell(tmp_path, forks)
     try:
         yield shell
     finally:

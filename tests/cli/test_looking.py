@@ -42,8 +42,7 @@ def test_looking_leaves_the_store_as_it_is(flowctl: Shell, words: tuple[str, ...
     flowctl.held()
     if killed:
         child, _ = flowctl.blocked()
-        child.kill()
-        child.wait()
+        child.process.kill()
         assert (flowctl.folder / "flows.db-wal").stat().st_size > 0
     before = fingerprint(flowctl.folder)
     looked = flowctl(*words)
@@ -134,8 +133,7 @@ def test_the_store_at_a_glance_counts_what_needs_somebody(flowctl: Shell) -> Non
     child, gate = flowctl.blocked("b1")
     flowctl("pause", "b1")
     dead, _ = flowctl.blocked("b2")
-    dead.kill()
-    dead.wait()
+    dead.process.kill()
     seen = flowctl("status", "--json").json
     assert seen["counts"] == {"running": 1, "paused": 2, "completed": 1}
     assert (seen["open_holds"], seen["draining"], seen["dead"], seen["unclaimed"]) == (1, ["b1"], ["b2"], [])
@@ -144,7 +142,7 @@ def test_the_store_at_a_glance_counts_what_needs_somebody(flowctl: Shell) -> Non
     assert "1 running, 2 paused, 1 completed" in text
     assert "flowctl resume b2" in text
     gate.let_go()
-    child.wait(30)
+    child.done()
 
 
 def test_show_has_all_that_a_person_needs(flowctl: Shell) -> None:
@@ -211,8 +209,7 @@ def test_explain_a_run_whose_process_died(flowctl: Shell) -> None:
     _, living = explained(flowctl, "b1")
     assert living["holder"]["alive"] is True  # type: ignore[index]
     assert living["again"] == []
-    child.kill()
-    child.wait()
+    child.process.kill()
     text, facts = explained(flowctl, "b1")
     assert f"process {child.pid} on" in text
     assert "dead, so any process may take the run" in text
@@ -227,7 +224,7 @@ def test_explain_what_drains_and_what_is_overdue(flowctl: Shell) -> None:
     assert (facts["draining"], facts["overdue"]) == (["wait"], [])
     assert "wait still runs, until 20" in text
     gate.let_go()
-    child.wait(30)
+    child.done()
 
     child, gate = flowctl.blocked("b2")
     flowctl("pause", "b2", "--drain-timeout", "0")
@@ -235,7 +232,7 @@ def test_explain_what_drains_and_what_is_overdue(flowctl: Shell) -> None:
     assert (facts["draining"], facts["overdue"]) == ([], ["wait"])
     assert "wait still runs, overdue since 20" in text
     gate.let_go()
-    child.wait(30)
+    child.done()
 
 
 def test_explain_a_run_that_nobody_drives(flowctl: Shell) -> None:
@@ -294,34 +291,32 @@ def test_events_follow_what_another_process_does(flowctl: Shell) -> None:
     """Source: spec engine, 7 (events --follow): live."""
     hold = flowctl.held()
     child = flowctl.spawn("events", "r1", "--follow", "--json")
-    assert child.stdout is not None
     seen = []
-    for line in child.stdout:
+    for line in child.out:
         seen.append(json.loads(line)["kind"])
         if seen[-1] == "handed-back":
             break
     flowctl("answer", hold, "true")
-    for line in child.stdout:
+    for line in child.out:
         seen.append(json.loads(line)["kind"])
         if seen[-1] == "completed":
             break
     assert seen[0] == "started"
     assert "answered" in seen
-    child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=30)
-    assert (child.returncode, err) == (130, "\ninterrupted\n")
+    child.process.send_signal(signal.SIGINT)
+    left = child.done()
+    assert (left.code, left.err) == (130, "\ninterrupted\n")
 
 
 def test_watch_in_a_pipe_prints_a_line_for_each_change(flowctl: Shell) -> None:
     """Source: spec engine, 7 (watch): live."""
     hold = flowctl.held()
     child = flowctl.spawn("watch")
-    assert child.stdout is not None
-    first = child.stdout.readline().rstrip("\n").split("\t")
+    first = child.out.readline().rstrip("\n").split("\t")
     assert first[1:] == ["r1", "paused", "quiescent", "holds", "Publish 'We now support pausing.'?"]
     flowctl("answer", hold, "true")
     states = []
-    for line in child.stdout:
+    for line in child.out:
         states.append(line.split("\t")[2])
         if states[-1] == "completed":
             break
@@ -332,13 +327,11 @@ def test_a_reader_that_goes_away_is_no_error(flowctl: Shell) -> None:
     """`flowctl events | head -1`: quiet, as other programs are."""
     flowctl.held()
     child = flowctl.spawn("events", "--follow")
-    assert child.stdout is not None
-    assert child.stdout.readline()
-    child.stdout.close()
+    assert child.out.readline()
+    child.out.close()
     flowctl("pause", "r1")  # something to print
-    assert child.wait(30) == 141
-    assert child.stderr is not None
-    assert child.stderr.read() == ""
+    assert child.process.wait() == 141
+    assert child.err.read() == ""
 
 
 # --- doctor, prune, completion, demo ----------------------------------------------------------------------
@@ -389,13 +382,12 @@ def test_doctor_names_who_holds_the_write_lock(flowctl: Shell) -> None:
 def test_doctor_tells_the_living_from_the_dead(flowctl: Shell) -> None:
     child, gate = flowctl.blocked("b1")
     dead, _ = flowctl.blocked("b2")
-    dead.kill()
-    dead.wait()
+    dead.process.kill()
     seen = flowctl("doctor", "--json").json
     assert [pid for _, pid in seen["living"]] == [child.pid]
     assert len(seen["dead"]) == 1
     gate.let_go()
-    child.wait(30)
+    child.done()
 
 
 def test_prune_forgets_what_ended_and_keeps_the_replies(flowctl: Shell) -> None:

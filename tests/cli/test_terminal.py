@@ -9,13 +9,13 @@ import re
 import select
 import signal
 import struct
-import subprocess
 import termios
 from collections.abc import Iterator
 
 import pytest
 
-from .conftest import LIMIT, Shell
+from .conftest import Shell
+from .forked import LIMIT
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 
@@ -29,15 +29,12 @@ class Terminal:
         self._fd = ours
         self.shown = ""
         self._seen = 0
-        self.child = subprocess.Popen(
-            shell.command(*words),
-            cwd=shell.folder,
-            env=shell.environment | environment,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C is a signal
+        self.process = shell.forks.start(
+            list(words),
+            shell.folder,
+            shell.environment | environment,
+            (theirs, theirs, theirs),
+            terminal=True,
         )
         os.close(theirs)
 
@@ -67,12 +64,10 @@ class Terminal:
         """Its exit code, and what it showed last."""
         while self._read():
             pass
-        return self.child.wait(LIMIT), self.shown[self._seen :]
+        return self.process.wait(), self.shown[self._seen :]
 
     def close(self) -> None:
-        if self.child.poll() is None:
-            self.child.kill()
-        self.child.wait()
+        self.process.close()
         os.close(self._fd)
 
 
@@ -254,7 +249,7 @@ def test_watch_draws_again_when_something_happens_and_q_leaves(
     assert "paused" in terminal.until("q leaves")
     flowctl("answer", hold, "true")
     terminal.until("completed")
-    os.kill(terminal.child.pid, signal.SIGWINCH)
+    os.kill(terminal.process.pid, signal.SIGWINCH)
     terminal.until("q leaves")
     terminal.type("q")
     code, _ = terminal.end()

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from .conftest import Shell
+from .conftest import Done, Shell
 
 
 def one_line(text: str) -> str:
@@ -244,11 +244,9 @@ def test_pause_waits_until_nothing_runs(flowctl: Shell) -> None:
     assert ack["status"]["phase"] == "draining"
     waiting = flowctl.spawn("pause", "b1", "--wait")
     gate.let_go("x")
-    out, err = waiting.communicate(timeout=30)
-    assert (waiting.returncode, err) == (0, "")
-    assert out == "b1 paused, quiescent, held by operator\n"
-    assert child.wait(30) == 75
-    assert "maintenance" in child.stdout.read()  # type: ignore[union-attr]
+    assert waiting.done() == Done(0, "b1 paused, quiescent, held by operator\n", "")
+    paused = child.done()
+    assert (paused.code, "maintenance" in paused.out) == (75, True)
     assert flowctl("resume", "b1").out == 'b1 completed\n"after x"\n'
 
 
@@ -260,7 +258,7 @@ def test_pause_exits_7_when_something_is_overdue(flowctl: Shell) -> None:
     assert "1 piece(s) of b1 did not yield" in one_line(overdue.err)
     assert flowctl("status", "b1", "--json").json["state"] == "paused"
     gate.let_go()
-    assert child.wait(30) == 75
+    assert child.done().code == 75
 
 
 def test_a_second_pause_of_an_operator_is_recorded_and_changes_nothing(flowctl: Shell) -> None:
@@ -286,8 +284,8 @@ def test_cancel_ends_a_run_that_another_process_waits_for(flowctl: Shell) -> Non
     child, gate = flowctl.blocked()
     assert flowctl("cancel", "b1").code == 0
     gate.let_go()
-    assert child.wait(30) == 1
-    assert "was cancelled" in one_line(child.stderr.read())  # type: ignore[union-attr]
+    cancelled = child.done()
+    assert (cancelled.code, "was cancelled" in one_line(cancelled.err)) == (1, True)
     assert flowctl("cancel", "b1").code == 4
 
 
@@ -355,43 +353,39 @@ def test_without_driving_a_verb_is_recorded_and_a_resume_goes_on(flowctl: Shell,
 def test_a_killed_process_is_seen_and_a_resume_takes_over(flowctl: Shell) -> None:
     """Source: spec engine, 4: a running run with a dead holder is claimed; spec graph: at least once."""
     child, gate = flowctl.blocked()
-    child.kill()
-    child.wait()
+    child.process.kill()
     status = flowctl("status", "b1", "--json").json
     assert status["state"] == "running"
     assert status["worker"].startswith(f"{child.pid}@")
     assert status["worker"].endswith("(dead)")
     assert "b1" in flowctl("status").out
     again = flowctl.spawn("resume", "b1")
-    gate.wait_for_node()
+    gate.wait_for_node(again)
     gate.let_go("twice")
-    out, _ = again.communicate(timeout=30)
-    assert (again.returncode, out) == (0, 'b1 completed\n"after twice"\n')
+    assert again.done() == Done(0, 'b1 completed\n"after twice"\n', "")
 
 
 def test_a_stopped_process_keeps_its_run_until_it_is_taken_over(flowctl: Shell) -> None:
     """Source: spec engine, 4: a stopped holder lives; takeover forces it."""
     child, gate = flowctl.blocked()
-    child.send_signal(signal.SIGSTOP)
+    child.process.send_signal(signal.SIGSTOP)
     assert flowctl("resume", "b1").code == 4
     taker = flowctl.spawn("takeover", "b1")
-    gate.wait_for_node()
-    child.kill()  # its node reads the same FIFO
-    child.wait()
+    gate.wait_for_node(taker)
+    child.process.kill()  # its node reads the same FIFO
     gate.let_go("mine")
-    out, _ = taker.communicate(timeout=30)
-    assert (taker.returncode, out) == (0, 'b1 completed\n"after mine"\n')
+    assert taker.done() == Done(0, 'b1 completed\n"after mine"\n', "")
     assert flowctl("takeover", "b1").code == 4
 
 
 def test_an_interrupted_command_hands_its_run_back(flowctl: Shell) -> None:
     """Source: spec engine, 7: 130 interrupted; 5: leaving a runtime hands work back."""
     child, _ = flowctl.blocked()
-    child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=30)
-    assert child.returncode == 130
-    assert "flowctl resume b1" in err
-    assert "Traceback" not in err
+    child.process.send_signal(signal.SIGINT)
+    left = child.done()
+    assert left.code == 130
+    assert "flowctl resume b1" in left.err
+    assert "Traceback" not in left.err
     status = flowctl("status", "b1", "--json").json
     assert (status["state"], status["worker"], status["generation"]) == ("running", None, 1)
 
