@@ -48,12 +48,12 @@ class Killer:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def use(path: Path, name: str, hook: Callable[[str], None], backend: str) -> Any:
+def use(path: Path, name: str, hook: Callable[[str], None], backend: str, durability: str = "normal") -> Any:
     """The use of a flow, in this process."""
 
     async def main() -> Any:
         clock = ManualClock()
-        store = SqliteStore(path, clock, durability="normal", on_statement=hook)
+        store = SqliteStore(path, clock, durability=durability, on_statement=hook)
         async with Runtime(store, flows=fault_flows.FLOWS, clock=clock) as rt:
             return await USES[name](Stubborn(rt, clock))
 
@@ -146,7 +146,7 @@ def sweep(template: Path, folder: Path, name: str, step: int) -> None:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["--once", path, name]:
-            print(repr(use(Path(path), name, lambda label: None, "asyncio")))
+            print(repr(use(Path(path), name, lambda label: None, "asyncio", "full")))
         case ["--after", path, name, visits]:
             print(json.dumps(take_over(Path(path), name, Path(visits), "asyncio")))
         case [template, folder, name, step]:
