@@ -33,7 +33,7 @@ from quiesce.store import HoldRecord, Reader, RunRecord
 
 from .frontier import Links
 
-__all__ = ["Again", "Hang", "NodeVisits", "Refused", "Result", "Visiting"]
+__all__ = ["Again", "Hang", "NodeVisits", "Refused", "Result", "Unreadable", "Visiting"]
 
 T = TypeVar("T")
 _NO_SPAN = nullcontext()
