@@ -256,7 +256,7 @@ def _next(
 
 
 def _failed_piece(tx: Reader, run: RunRecord) -> int | None:
-    """The piece that failed a run; it is queued again, for a retry."""
+    """The piece that failed a run, if the store keeps visits; it is queued again, for a retry."""
     if run.state is not RunState.FAILED:
         return None
     visits = [event for event in _newest(tx, run.id, 16) if event.kind == "visit"]

@@ -183,6 +183,7 @@ class MemoryTransaction:
             del self._episodes[episode_id]
             self._receipts.pop(episode_id, None)
         self._last_episode.pop(run_id, None)
+        self._events = deque((row for row in self._events if row[2] != run_id), self._events.maxlen)
 
     # --- pieces ------------------------------------------------------------------------------------
 
