@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 import click
@@ -96,7 +97,8 @@ class _Story:
         return exits.DONE
 
     def _say(self, text: str) -> None:
-        render.say("\n" + render.paint(render.safe(text), bold=True))
+        lines = textwrap.wrap(text, shutil.get_terminal_size().columns, break_on_hyphens=False)
+        render.say("\n" + "\n".join(render.paint(render.safe(line), bold=True) for line in lines))
 
     def _show(self, words: tuple[str, ...]) -> list[str]:
         render.say(render.paint(f"$ {shlex.join(['flowctl', *words])}", fg="cyan"))

@@ -12,7 +12,7 @@ from typing import Any
 
 from quiesce import Concurrency, Graph, JoinInput, Transition
 
-__all__ = ["announce", "blocked", "counts", "fragile", "hostile", "pair", "verdicts"]
+__all__ = ["announce", "blocked", "counts", "fragile", "hostile", "pair", "release", "verdicts"]
 
 
 # --- a typed question
@@ -197,3 +197,8 @@ def double(number: int) -> int:
 
 
 counts.finish(double)
+
+
+release = Graph("release")
+announcing = release.node(announce, start=True, name="announcing")
+release.finish(announcing)

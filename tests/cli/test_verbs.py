@@ -205,6 +205,15 @@ def test_one_of_several_answers_leaves_the_run_paused(flowctl: Shell) -> None:
     assert flowctl("answer", other, "2", "--json").json["status"]["result"] == [1, 2]
 
 
+def test_an_answer_to_an_inner_run_waits_for_the_run_that_a_person_started(flowctl: Shell) -> None:
+    """Source: spec engine, 4 (nesting): the outer run lists the inner holds; an answer wakes what waits."""
+    hold = flowctl.held(flow="release", given="nesting")
+    assert flowctl("status", "r1", "--json").json["holds"][0]["run_id"] == "r1.1"
+    done = flowctl("answer", hold, "true")
+    assert done == Done(0, 'r1 completed\n"published: We now support nesting."\n', "")
+    assert flowctl("status", "r1.1", "--json").json["parent_id"] == "r1"
+
+
 def test_an_unknown_hold_exits_3_and_lists_the_open_ones(flowctl: Shell) -> None:
     """Source: spec engine, 4 and 7."""
     hold = flowctl.held()
