@@ -11,12 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from anyio import create_task_group, wait_all_tasks_blocked
+from anyio import create_task_group, fail_after, wait_all_tasks_blocked
 
 from quiesce import Event, Paused, Run, Runtime
 from quiesce.clock import ManualClock
 
 __all__ = ["Sessions", "events_of", "paused"]
+
+LIMIT = 60  # seconds after which sessions that hang fail their test
 
 
 class Sessions:
@@ -27,18 +29,25 @@ class Sessions:
         self.clock = ManualClock()
         self._now: Runtime | None = None
         self._open = AsyncExitStack()
+        self._all = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
+        self._all.enter_context(fail_after(LIMIT))
+        await self._all.enter_async_context(self._open)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        return await self._open.__aexit__(kind, error, trace)
+        return await self._all.__aexit__(kind, error, trace)
+
+    async def close(self) -> None:
+        """Close the runtime that is open; the store is what is left."""
+        await self._open.aclose()
 
     async def next(self, *flows: Any) -> Runtime:
         if self._now is None or self.store is not None:
-            await self._open.aclose()
+            await self.close()
             self._now = await self._open.enter_async_context(
                 Runtime(self.store, flows=flows, clock=self.clock)
             )
