@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from quiesce.clock import Clock
+from quiesce.frames import Frame
 from quiesce.rules.requests import UNSET
 from quiesce.rules.starting import Definition
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
@@ -97,7 +99,19 @@ class SuspensionBackend(Protocol):
     def status(self, run_id: str) -> RunStatus: ...
     def list(self, which: RunFilter, limit: int, after: str | None) -> Page[RunStatus]: ...
     def holds(self, run_id: str | None, state: str | None, limit: int, after: str | None) -> Page[Hold]: ...
+    def sole_hold(self, run_id: str) -> str:
+        """The id of the only open hold of a run, at any depth. Raises UnknownHold, AmbiguousAnswer."""
+        ...
+
     def receipts(self, episode_id: str) -> Page[Receipt]: ...
+    async def send(self, run_id: str, message: Any, asked: Asked) -> Ack:
+        """Put a message into the box of a run. Raises RunNotFound, IllegalTransition, NotSerializable."""
+        ...
+
+    def frames(self, run_id: str) -> list[Frame]:
+        """The suspended stack of a run that this process drives. Raises HeldElsewhere."""
+        ...
+
     def events(self, run_id: str | None, after: int) -> AsyncIterator[Event]: ...
 
     async def settled(self, run_id: str) -> RunStatus:
@@ -117,7 +131,14 @@ class Driver(Protocol):
         ...
 
     def notify(self) -> None:
-        """The run's rows changed: look again. Called on the event loop's thread; never waits."""
+        """The run's rows changed, or the host is closing: look again.
+
+        Called on the event loop's thread; never waits.
+        """
+        ...
+
+    def frames(self) -> list[Frame]:
+        """Where the bodies of this run stand, outermost first; empty where nothing is suspended."""
         ...
 
 
@@ -161,6 +182,27 @@ class Host(Protocol):
 
     def deadline_changed(self) -> None:
         """A hold with a deadline was opened: look when to act next."""
+        ...
+
+    @property
+    def verbs(self) -> SuspensionBackend:
+        """The verbs, for a body that uses them on other runs."""
+        ...
+
+    closing: bool
+    """Whether the runtime is being left, so that what is driven must be handed back."""
+
+    def interrupt(self, run_id: str) -> None:
+        """Cancel what the driver of this run awaits, once it has said to itself why."""
+        ...
+
+    def watch(self, run_id: str, driver: Driver) -> None:
+        """Notify the driver of another run also when this one changes, until `unwatch`."""
+        ...
+
+    def unwatch(self, run_id: str, driver: Driver) -> None: ...
+    def alarm(self, at: datetime, ring: Callable[[], None]) -> None:
+        """Call `ring` at this instant."""
         ...
 
     def listened(self) -> bool:

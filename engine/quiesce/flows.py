@@ -12,13 +12,30 @@ import importlib
 import importlib.util
 import os
 import sys
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from quiesce.errors import FlowNotFound, FlowNotImportable
 
-__all__ = ["Flow", "Flows", "load", "reference"]
+__all__ = ["DefinedIn", "Flow", "Flows", "load", "reference"]
 
 _FILE_MODULE = "quiesce_flow_"
+
+
+@dataclass(frozen=True, slots=True)
+class DefinedIn:
+    """Where a flow was made, so that a reference to it can be found."""
+
+    module: str
+    """`__name__` of that module; `__main__` in a script."""
+    file: str | None
+    """Its absolute path; None where there is no file, such as a shell."""
+
+    @classmethod
+    def of(cls, module: dict[str, Any]) -> DefinedIn:
+        """The module that has these globals."""
+        file = module.get("__file__")
+        return cls(module.get("__name__", "?"), os.path.abspath(file) if file else None)
 
 
 @runtime_checkable

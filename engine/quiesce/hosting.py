@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib.metadata
 import logging
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -22,7 +23,8 @@ import anyio
 import anyio.abc
 
 from quiesce import codec
-from quiesce.backend import Driver, Mechanism
+from quiesce.alarms import Alarms
+from quiesce.backend import Driver, Mechanism, SuspensionBackend
 from quiesce.clock import Clock
 from quiesce.errors import FlowChanged, FlowNotFound, QuiesceError, RunFailed, StoreError
 from quiesce.fitting import code_changed
@@ -53,6 +55,9 @@ class Hosting:
         drive: whether this process drives what it makes runnable; off, verbs only record.
     """
 
+    verbs: SuspensionBackend
+    """Set by the backend that serves them over this host."""
+
     def __init__(
         self, store: Store, clock: Clock, *, flows: Iterable[Any], drain_timeout: float, drive: bool
     ) -> None:
@@ -77,6 +82,8 @@ class Hosting:
         self._is_followed = False
         self._listening = False
         self._timing = False
+        self._watching: dict[str, set[Driver]] = {}
+        self._alarms: Alarms | None = None
         self.closing = False
 
     # --- opening and closing --------------------------------------------------------------------------
@@ -100,6 +107,8 @@ class Hosting:
     ) -> bool | None:
         """Hand back what is driven here, and report what nobody looked at."""
         self.closing = True
+        for driver in list(self.drivers.values()):
+            driver.notify()
         self._tasks.cancel_scope.cancel()
         try:
             # Without the error of the `async with` body, which would come back inside a group.
@@ -222,6 +231,8 @@ class Hosting:
             driver = self.drivers.get(run_id)
             if driver is not None:
                 driver.notify()
+            for watcher in list(self._watching.get(run_id, ())):
+                watcher.notify()
             for signal in self.waiters.get(run_id, ()):
                 signal.set()
         if seen:
@@ -270,6 +281,26 @@ class Hosting:
 
     def listened(self) -> bool:
         return bool(self.listeners)
+
+    def interrupt(self, run_id: str) -> None:
+        scope = self.scopes.get(run_id)
+        if scope is not None:
+            scope.cancel()
+
+    def watch(self, run_id: str, driver: Driver) -> None:
+        self._watching.setdefault(run_id, set()).add(driver)
+
+    def unwatch(self, run_id: str, driver: Driver) -> None:
+        watching = self._watching.get(run_id, set())
+        watching.discard(driver)
+        if not watching:
+            self._watching.pop(run_id, None)
+
+    def alarm(self, at: datetime, ring: Callable[[], None]) -> None:
+        if self._alarms is None:
+            self._alarms = Alarms(self.clock)
+            self._tasks.start_soon(self._alarms.run)
+        self._alarms.set(at, ring)
 
     def _spawn(self, run: RunRecord) -> None:
         flow = self.flows.get(run.flow)

@@ -19,8 +19,9 @@ from quiesce import codec, waiting
 from quiesce.backend import Asked, Capabilities
 from quiesce.errors import Expired, FlowChanged, HeldElsewhere, QuiesceError, UnknownHold
 from quiesce.fitting import code_changed, new_code, standing_fault
+from quiesce.frames import Frame
 from quiesce.hosting import Hosting
-from quiesce.rules import claims, ending, fence, holds, release, starting
+from quiesce.rules import claims, ending, fence, holds, messages, release, starting
 from quiesce.rules.requests import UNSET, Request, check_request_id, found
 from quiesce.rules.status import receipt_value, status
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
@@ -37,6 +38,7 @@ class LocalBackend:
 
     def __init__(self, host: Hosting) -> None:
         self.host = host
+        host.verbs = self
 
     async def __aenter__(self) -> Self:
         await self.host.__aenter__()
@@ -224,6 +226,12 @@ class LocalBackend:
             )
         )
 
+    async def send(self, run_id: str, message: Any, asked: Asked) -> Ack:
+        packed = self.host.pack(message, None, "message")
+        told = codec.digest(packed) if isinstance(packed, bytes) else repr(message)
+        request = self._request("send", run_id, asked, {"message": told})
+        return await self.host.write(lambda tx: messages.send(tx, request, run_id, packed))
+
     async def _ready_to_drive(self) -> None:
         if self.host.drive:
             await self.host.enlist()
@@ -302,6 +310,17 @@ class LocalBackend:
     def sole_hold(self, run_id: str) -> str:
         """The id of the only open hold of a run, at any depth. Raises UnknownHold, AmbiguousAnswer."""
         return self.host.read(lambda tx: release.sole_hold(tx, found(tx, run_id), None)[0].id)
+
+    def frames(self, run_id: str) -> builtins.list[Frame]:
+        driver = self.host.drivers.get(run_id)
+        if driver is not None:
+            return list(driver.frames())
+        run = self.host.read(lambda tx: found(tx, run_id))
+        if self.host.read(lambda tx: tx.alive(run.lease_holder)):
+            raise HeldElsewhere(
+                f"run {run_id!r} is driven by another process, which has its stack; see its holds and journal"
+            )
+        return []
 
     def current_nodes(self, run_id: str, kind: type[T]) -> builtins.list[T]:
         """The node objects of exactly this type that the run stands at. Raises HeldElsewhere."""

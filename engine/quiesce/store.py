@@ -219,8 +219,11 @@ class Pieces(Protocol):
         """How many pieces are in each state."""
         ...
 
-    def wake(self, pieces: Collection[int] | None) -> int:
-        """Queue held or waiting pieces again (None: every held one); returns how many."""
+    def wake(self, pieces: Collection[int] | None, *, child: str | None = None) -> int:
+        """Queue held or waiting pieces again (None: every held one); returns how many.
+
+        With `child`, only those that wait for that run.
+        """
         ...
 
     def requeue(self) -> int:
@@ -281,7 +284,11 @@ class Reader(Protocol):
 
     def next_deadline(self, flows: Collection[str]) -> datetime | None: ...
 
-    # requests, events, workers
+    # messages, requests, events, workers
+    def messages(self, run_id: str) -> int:
+        """How many messages are in the box of this run."""
+        ...
+
     def request(self, run_id: str, request_id: str) -> RequestRecord | None: ...
     def events(self, run_id: str | None, after: int, limit: int) -> list[tuple[Any, ...]]:
         """Rows (seq, at, run_id, execution, generation, kind, actor, request_id, data)."""
@@ -342,8 +349,11 @@ class Transaction(Reader, Protocol):
     def drop_groups(self, run_id: str, groups: Sequence[int] | None) -> None: ...
     def put_arrivals(self, run_id: str, rows: Sequence[ArrivalRow]) -> None: ...
     def put_counters(self, run_id: str, counters: Any) -> None: ...
-    def wake(self, run_id: str, pieces: Collection[int] | None) -> int:
-        """Queue held or waiting pieces again (None: every held one); returns how many."""
+    def wake(self, run_id: str, pieces: Collection[int] | None, *, child: str | None = None) -> int:
+        """Queue held or waiting pieces again (None: every held one); returns how many.
+
+        With `child`, only those that wait for that run.
+        """
         ...
 
     def seen_woken(self, run_id: str) -> None:
@@ -386,7 +396,15 @@ class Transaction(Reader, Protocol):
 
     def withdraw_holds(self, run_id: str) -> int: ...
 
-    # requests, events, workers
+    # messages, requests, events, workers
+    def put_message(self, run_id: str, value: Any) -> None:
+        """Put a message (as `put_value` takes it) into the box of this run."""
+        ...
+
+    def take_message(self, run_id: str) -> tuple[Any] | None:
+        """Take the oldest message out of the box; None if it is empty."""
+        ...
+
     def record_request(self, request: RequestRecord) -> None: ...
     def log(
         self, run: RunRecord, kind: str, actor: str | None, request_id: str | None, data: Mapping[str, Any]

@@ -147,6 +147,10 @@ DELETE FROM pieces WHERE run_id = ?
 UPDATE pieces SET state = 'queued', woken = 1
 WHERE run_id = ? AND piece = ? AND state IN ('held', 'waiting')
 
+-- piece.wake_waiting
+UPDATE pieces SET state = 'queued', woken = 1
+WHERE run_id = ? AND piece = ? AND child = ? AND state = 'waiting'
+
 -- piece.wake_all
 UPDATE pieces SET state = 'queued', woken = 1 WHERE run_id = ? AND state = 'held'
 
@@ -309,3 +313,15 @@ DELETE FROM workers WHERE incarnation = ?
 
 -- worker.list
 SELECT incarnation, pid, host, started_at, flows FROM workers ORDER BY incarnation
+
+-- message.count
+SELECT count(*) FROM messages WHERE run_id = ?
+
+-- message.put
+INSERT INTO messages (run_id, body) VALUES (?, ?)
+
+-- message.oldest
+SELECT number, body FROM messages WHERE run_id = ? ORDER BY number LIMIT 1
+
+-- message.drop
+DELETE FROM messages WHERE number = ?

@@ -166,6 +166,10 @@ class SqliteReader:
     def next_deadline(self, flows: Collection[str]) -> datetime | None:
         return maybe_instant(self._run("hold.next_deadline", (compact(list(flows)),)).fetchone()[0])
 
+    def messages(self, run_id: str) -> int:
+        count: int = self._run("message.count", (run_id,)).fetchone()[0]
+        return count
+
     def request(self, run_id: str, request_id: str) -> RequestRecord | None:
         row = self._run("request.get", (run_id, request_id)).fetchone()
         return None if row is None else RequestRecord(run_id, request_id, row[0], row[1], json.loads(row[2]))

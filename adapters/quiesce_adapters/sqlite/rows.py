@@ -209,9 +209,11 @@ class SqliteTransaction(SqliteReader):
     def put_counters(self, run_id: str, counters: Any) -> None:
         self._run("run.put_counters", (None if counters is None else compact(counters), run_id))
 
-    def wake(self, run_id: str, pieces: Collection[int] | None) -> int:
+    def wake(self, run_id: str, pieces: Collection[int] | None, *, child: str | None = None) -> int:
         if pieces is None:
             return self._change("piece.wake_all", (run_id,))
+        if child is not None:
+            return sum(self._change("piece.wake_waiting", (run_id, piece, child)) for piece in pieces)
         return sum(self._change("piece.wake", (run_id, piece)) for piece in pieces)
 
     def requeue(self, run_id: str, *, lost: bool) -> int:
@@ -310,7 +312,17 @@ class SqliteTransaction(SqliteReader):
     def withdraw_holds(self, run_id: str) -> int:
         return self._change("hold.withdraw", (micros(self.now), run_id))
 
-    # --- requests, events, workers -----------------------------------------------------------------
+    # --- messages, requests, events, workers --------------------------------------------------------
+
+    def put_message(self, run_id: str, value: Any) -> None:
+        self._run("message.put", (run_id, value))
+
+    def take_message(self, run_id: str) -> tuple[Any] | None:
+        row = self._run("message.oldest", (run_id,)).fetchone()
+        if row is None:
+            return None
+        self._expect("message.drop", (row[0],))
+        return (row[1],)
 
     def record_request(self, request: RequestRecord) -> None:
         self._expect(

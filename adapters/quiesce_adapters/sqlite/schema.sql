@@ -145,6 +145,14 @@ CREATE UNIQUE INDEX one_open_hold_per_place ON holds (run_id, execution, path) W
 CREATE INDEX deadlines ON holds (deadline)
     WHERE state = 'open' AND deadline IS NOT NULL AND on_deadline <> '"hold"';
 
+-- The box of an agent's run: what was sent and not received yet, oldest first.
+CREATE TABLE messages (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    body   BLOB NOT NULL
+) STRICT;
+CREATE INDEX messages_of_run ON messages (run_id, number);
+
 -- Kept for ever: also after its run was pruned, a request id answers what it answered.
 CREATE TABLE requests (
     scope      TEXT NOT NULL,                      -- the run; empty for a start

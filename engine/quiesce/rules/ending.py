@@ -72,7 +72,7 @@ def _tell_parent(tx: Transaction, run: RunRecord) -> None:
     parent = tx.run(run.parent_id)
     if parent is None or parent.state in ENDED:
         return
-    tx.wake(parent.id, [run.parent_piece])
+    tx.wake(parent.id, [run.parent_piece], child=run.id)
     tx.log(parent, "child-ended", None, None, {"child": run.id, "state": run.state.value})
     go(tx, parent, Request("resume", parent.id, f"end of {run.id}", run.id, remember=False))
 

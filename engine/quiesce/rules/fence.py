@@ -15,7 +15,7 @@ from datetime import datetime
 
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.runs import Lock, PauseAck
-from quiesce.states import RunEvent, RunState, advance
+from quiesce.states import ENDED, RunEvent, RunState, advance
 from quiesce.store import EpisodeRecord, RunRecord, Transaction
 
 __all__ = ["fence", "mark_overdue", "pause", "release_piece", "rest"]
@@ -136,11 +136,13 @@ def rest(tx: Transaction, run: RunRecord) -> None:
         held, waiting = counts.get("held", 0), counts.get("waiting", 0)
         if not held and not waiting:
             return
-        children = [child for child in tx.children(run.id) if child.state is not RunState.COMPLETED]
+        children = [child for child in tx.children(run.id) if child.state not in ENDED]
         if any(child.state is not RunState.PAUSED for child in children):
             return
         asks = held or any("holds" in child.locks for child in children)
-        reason = next((child.locks["holds"].reason for child in children if "holds" in child.locks), None)
+        reasons = [hold.reason for hold in tx.open_holds(run.id)] if held else []
+        reasons += [child.locks["holds"].reason for child in children if "holds" in child.locks]
+        reason = reasons[0] if reasons else None
         kind = "holds" if asks else "child"
         if kind == "child":
             reason = f"waits for {', '.join(child.id for child in children)}, paused by an operator"

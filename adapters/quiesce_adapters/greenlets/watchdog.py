@@ -1,0 +1,86 @@
+"""Which body blocks the event loop, and at which line?
+
+A body that computes for long, or calls something that blocks, stops all others of its loop. A daemon thread
+looks twice a second whether the same stretch of one body still runs, and says where it stands. It goes to
+sleep when no body has run for a while, so an idle process is not woken.
+
+Source: spec agent, "Concurrency" (watchdog).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from types import FrameType
+
+__all__ = ["Watchdog"]
+
+log = logging.getLogger("quiesce")
+
+BLOCKED_AFTER = 1.0
+"""Seconds that a body may run without giving the loop back, before it is reported."""
+_IDLE_LOOKS = 4
+
+
+class Watchdog:
+    """Watches the bodies of one thread."""
+
+    def __init__(self) -> None:
+        self._owner = threading.get_ident()
+        self._stretch = 0
+        self._running: str | None = None
+        self._asleep = True
+        self._awake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def enter(self, run_id: str) -> None:
+        """A body of this run goes on, now."""
+        self._stretch += 1
+        self._running = run_id
+        if self._asleep:
+            self._rouse()
+
+    def leave(self) -> None:
+        """It gave the loop back."""
+        self._running = None
+
+    def _rouse(self) -> None:
+        self._asleep = False
+        self._owner = threading.get_ident()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._look, name="quiesce watchdog", daemon=True)
+            self._thread.start()
+        self._awake.set()
+
+    def _look(self) -> None:
+        pause = threading.Event()
+        while True:
+            self._awake.wait()
+            self._awake.clear()
+            seen, looks, reported = self._stretch, 0, 0
+            while looks < _IDLE_LOOKS or self._running is not None:
+                pause.wait(BLOCKED_AFTER / 2)
+                if self._stretch != seen:
+                    seen, looks = self._stretch, 0
+                    continue
+                looks += 1
+                if looks == 2 and self._running is not None and reported != seen:
+                    reported = seen
+                    self._report(self._running)
+            self._asleep = True
+
+    def _report(self, run_id: str) -> None:
+        frame = sys._current_frames().get(self._owner)
+        if frame is not None:
+            log.warning(
+                "run %s blocks the event loop for more than %g s at %s; every other run waits: make it a "
+                "step, or await it",
+                run_id,
+                BLOCKED_AFTER,
+                _place(frame),
+            )
+
+
+def _place(frame: FrameType) -> str:
+    return f"{frame.f_code.co_filename}, line {frame.f_lineno}, in {frame.f_code.co_name}"
