@@ -1,4 +1,4 @@
-"""Does a built wheel hold all of the three packages, and nothing else? Can it be imported?
+"""Does a built wheel hold all of the three packages and the examples, and nothing else? Can it be imported?
 
     python .ci/wheel.py files dist/quiesce-….whl      run in the checkout: the wheel against the tree
     python -I wheel.py imports                        run elsewhere, where the wheel is installed
@@ -23,6 +23,11 @@ def check_files(wheel: Path) -> None:
         path.relative_to(root).as_posix()
         for package, root in PACKAGES.items()
         for path in Path(root, package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    expected |= {
+        f"flowctl/examples/{path.relative_to('examples').as_posix()}"
+        for path in Path("examples").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     names = zipfile.ZipFile(wheel).namelist()

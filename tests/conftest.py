@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from quiesce_adapters.sqlite.checks import violations_of_file
 
 # No deadline anywhere: a slow machine is not a failing property.
 settings.register_profile("dev", deadline=None)
@@ -34,9 +37,15 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Path:
-    """A path where no store is yet; a test that opens it twice sees what a restart sees."""
-    return tmp_path / "flows.db"
+def db(tmp_path: Path) -> Iterator[Path]:
+    """A path where no store is yet; a test that opens it twice sees what a restart sees.
+
+    Whatever the test did, what it leaves there must be true together.
+    """
+    path = tmp_path / "flows.db"
+    yield path
+    if path.exists():
+        assert violations_of_file(path) == []
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

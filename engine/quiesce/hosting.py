@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
-from collections.abc import Callable, Iterable
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -46,6 +46,8 @@ FOLLOWS = ("*", "events")
 
 SAFETY_READ = 30.0
 """Seconds between the reads that cover a bell which was lost with its ringer."""
+TRY_AGAIN = timedelta(seconds=1)
+"""After this, a deadline that passed while the store was busy or full is acted on again."""
 
 
 class Hosting:
@@ -76,6 +78,8 @@ class Hosting:
         self.errors: dict[str, BaseException] = {}
         self.unseen: set[str] = set()
         self.broken: dict[str, Exception] = {}
+        self._owed: dict[str, int] = {}
+        self._drains: set[str] = set()
         self._deadline_signal = Signal()
         self._seen_event = 0
         self._follows = False
@@ -92,8 +96,9 @@ class Hosting:
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         try:
-            if self.serves:
+            if self.serves and self.drive:
                 await self.enlist()
+                self._start_background()
                 await self.claim_waiting()
         except BaseException as error:
             self._tasks.cancel_scope.cancel()
@@ -155,13 +160,15 @@ class Hosting:
         if self.worker:  # two verbs came at once
             await self.store.write(lambda tx: tx.discharge(worker))
             return
+        self.store.hold_life(worker)  # first: nothing may be claimed by who cannot prove that it lives
         self.worker = worker
-        self.store.hold_life(worker)
 
     def _served(self) -> list[tuple[str, str]]:
         found = [
             (text, self.mechanism((flow := self.flows.get(text)).kind).version(flow)) for text in self.serves
         ]
+        if not self.drive:
+            found = []  # nobody may leave a run to it
         return [*found, FOLLOWS] if self._follows else found
 
     async def follow(self) -> None:
@@ -178,25 +185,38 @@ class Hosting:
     async def write(self, work: Callable[[Transaction], T], *, urgent: bool = False) -> T:
         """One transaction; claims what it made runnable and this process is to drive; tells everybody."""
 
-        def unit(tx: Transaction) -> tuple[T, list[str], bool, list[RunRecord]]:
+        claimed: list[RunRecord] = []
+        drains: dict[str, float] = {}
+
+        def unit(tx: Transaction) -> tuple[T, list[str], bool, list[str]]:
+            paid = self._pay(tx) if self._owed else []
             result = work(tx)
-            claimed = []
-            if self.worker and self.drive and not self.closing and not tx.quiet:
+            claimed.clear()
+            drains.clear()
+            if not self.closing and not tx.quiet:
                 for run_id in dict.fromkeys(tx.touched):
                     run = tx.run(run_id)
-                    if run is not None and self._is_mine_to_drive(tx, run):
+                    if run is None:
+                        continue
+                    drains.update(self._drain_of(tx, run))
+                    if self.worker and self.drive and self._is_mine_to_drive(tx, run):
                         taken = claims.claim(tx, run.id, self.worker)
                         if taken is not None:
                             claimed.append(taken)
-            return result, tx.touched, tx.quiet, claimed
+            return result, tx.touched, tx.quiet, paid
 
-        result, touched, quiet, claimed = await self.store.write(unit, urgent=urgent)
-        for run in claimed:
-            self._spawn(run)
-        self._tell(touched)
-        if self.store.shared:
-            self._ring(quiet)
-        return result
+        def committed(outcome: tuple[T, list[str], bool, list[str]]) -> None:
+            _, touched, quiet, paid = outcome
+            for run_id in paid:
+                self._owed.pop(run_id, None)
+            for run in claimed:
+                self._spawn(run)
+            self._watch_drains(drains)
+            self._tell(touched)
+            if self.store.shared:
+                self._ring(quiet)
+
+        return (await self.store.write(unit, urgent=urgent, committed=committed))[0]
 
     def read(self, work: Callable[[Reader], T]) -> T:
         return self.store.read(work)
@@ -303,8 +323,12 @@ class Hosting:
         self._alarms.set(at, ring)
 
     def _spawn(self, run: RunRecord) -> None:
-        flow = self.flows.get(run.flow)
-        driver = self.mechanism(run.kind).driver(self, run, flow)
+        try:
+            driver = self.mechanism(run.kind).driver(self, run, self.flows.get(run.flow))
+        except Exception as error:
+            self._break(run.id, error)
+            self._tasks.start_soon(self._hand_back, run)
+            return
         self.drivers[run.id] = driver
         self.broken.pop(run.id, None)
         self._tasks.start_soon(self._drive_run, run, driver, name=f"quiesce {run.id}")
@@ -316,9 +340,8 @@ class Hosting:
         try:
             with scope:
                 await driver.drive()
-        except Exception as error:  # one bad run never stops the others
-            log.error("run %s is not driven any more: %s", run.id, error, exc_info=_unexpected(error))
-            self.broken[run.id] = error
+        except Exception as error:
+            self._break(run.id, error)
         finally:
             if self.drivers.get(run.id) is driver:
                 del self.drivers[run.id]
@@ -326,22 +349,52 @@ class Hosting:
             with anyio.CancelScope(shield=True):
                 await self._hand_back(run)
             self._tell([run.id])
+        if run.id not in self.broken:
+            # Reset and resumed, retried or taken over while this driver unwound; it was not claimed then.
+            await self._tolerant(self._claim_if_wanted, run.id)
+
+    def _break(self, run_id: str, error: Exception) -> None:
+        """One bad run never stops the others: keep its error for whoever waits for it."""
+        log.error("run %s is not driven any more: %s", run_id, error, exc_info=_unexpected(error))
+        self.broken[run_id] = error
+
+    async def _tolerant(self, work: Callable[..., Awaitable[None]], *arguments: object) -> bool:
+        """Do what nobody waits for; if the store refuses (busy, full), say so and go on. Whether it went."""
+        try:
+            await work(*arguments)
+        except StoreError as error:
+            log.warning("put off: %s", error)
+            return False
+        return True
+
+    async def _claim_if_wanted(self, run_id: str) -> None:
+        if self._wants(run_id):
+            await self.claim_waiting([run_id])
 
     async def _hand_back(self, run: RunRecord) -> None:
-        now = self.read(lambda tx: tx.run(run.id))
-        if now is None or now.lease_holder != self.worker or now.lease_epoch != run.lease_epoch:
-            return
-
         def give_up(tx: Transaction) -> list[str]:
             claims.hand_back(tx, run.id, self.worker, run.lease_epoch)
             return tx.touched
 
-        try:
-            self._tell(await self.store.write(give_up))
-            if self.store.shared:
+        def committed(touched: list[str]) -> None:
+            self._tell(touched)
+            if self.store.shared and touched:
                 self.store.ring()
+
+        try:
+            now = self.read(lambda tx: tx.run(run.id))
+            if now is None or now.lease_holder != self.worker or now.lease_epoch != run.lease_epoch:
+                return
+            await self.store.write(give_up, committed=committed)
         except StoreError as error:
-            log.warning("the lease of run %s could not be handed back: %s", run.id, error)
+            log.warning("the lease of run %s could not be handed back yet: %s", run.id, error)
+            self._owed[run.id] = run.lease_epoch
+
+    def _pay(self, tx: Transaction) -> list[str]:
+        """Hand back the leases that could not be, so that no run is held here that nobody here drives."""
+        for run_id, epoch in self._owed.items():
+            claims.hand_back(tx, run_id, self.worker, epoch)
+        return list(self._owed)
 
     def _start_background(self) -> None:
         self.listen()
@@ -359,7 +412,7 @@ class Hosting:
         while True:
             with anyio.move_on_after(SAFETY_READ):
                 await self.store.rung(self.worker)
-            await self._catch_up()
+            await self._tolerant(self._catch_up)
 
     async def _catch_up(self) -> None:
         """Read the feed on, tell whoever is concerned here, and claim what nobody living drives."""
@@ -367,12 +420,19 @@ class Hosting:
         while rows := self.read(lambda tx: tx.events(None, self._seen_event, 500)):
             self._seen_event = rows[-1][0]
             touched.update(row[2] for row in rows)
+            for row in rows:
+                if row[5] not in ("claimed", "handed-back"):  # somebody did something about it
+                    self.broken.pop(row[2], None)
         self._is_followed = self.read(
             lambda tx: any(
                 FOLLOWS in worker.flows and worker.incarnation != self.worker and tx.alive(worker.incarnation)
                 for worker in tx.workers()
             )
         )
+        for run_id in touched & (self.drivers.keys() | self.waiters.keys()):
+            run = self.read(lambda tx, run_id=run_id: tx.run(run_id))  # type: ignore[misc]
+            if run is not None:
+                self._watch_drains(self.read(lambda tx, run=run: self._drain_of(tx, run)))  # type: ignore[misc]
         self._deadline_signal.set()
         self._tell(touched | {run_id for run_id in self.waiters if run_id not in self.drivers})
         await self.claim_waiting(touched | set(self.waiters))
@@ -386,7 +446,7 @@ class Hosting:
         own = [run_id for run_id in run_ids if self._wants(run_id)]
         for run_id in dict.fromkeys([*ids, *own]):
             run = self.read(lambda tx, run_id=run_id: tx.run(run_id))  # type: ignore[misc]
-            if run is None or run_id in self.drivers:
+            if run is None or run_id in self.drivers or run_id in self.broken:
                 continue
             try:
                 fault = code_changed(self, run, self.flows.get(run.flow))
@@ -404,10 +464,12 @@ class Hosting:
                     return None
                 return claims.claim(tx, run_id, self.worker)
 
-            taken = await self.store.write(take)
-            if taken is not None:
-                self._spawn(taken)
-            self._tell([run_id])
+            def committed(taken: RunRecord | None, run_id: str = run_id) -> None:
+                if taken is not None:
+                    self._spawn(taken)
+                self._tell([run_id])
+
+            await self.store.write(take, committed=committed)
 
     def _wants(self, run_id: str) -> bool:
         run = self.read(lambda tx: tx.run(run_id))
@@ -418,47 +480,62 @@ class Hosting:
     async def _watch_deadlines(self) -> None:
         """Do what holds say about their deadlines, as they pass."""
         while True:
-            flows = list(self.flows.names())
-            due = self.read(lambda tx: tx.next_deadline(flows))  # noqa: B023
-            if due is None:
-                await self._deadline_signal.wait()
-                continue
-            wait = (due - self.clock.now()).total_seconds()
-            if wait > 0:
-                async with anyio.create_task_group() as group:
-                    group.start_soon(self._sleep_then_stop, wait, group.cancel_scope)
-                    await self._deadline_signal.wait()
-                    group.cancel_scope.cancel()
-                continue
-            await self.write(lambda tx: self._expire_due(tx, flows))  # noqa: B023
+            if not await self._tolerant(self._act_at_deadline):
+                await self._wait_for_deadline(self.clock.now() + TRY_AGAIN)
+
+    async def _act_at_deadline(self) -> None:
+        flows = list(self.flows.names())
+        due = self.read(lambda tx: tx.next_deadline(flows))
+        if due is None:
+            await self._deadline_signal.wait()
+        elif due > self.clock.now():
+            await self._wait_for_deadline(due)
+        else:
+            await self.write(lambda tx: self._expire_due(tx, flows))
+
+    async def _wait_for_deadline(self, due: datetime) -> None:
+        """Until then, or until something about deadlines may have changed."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._sleep_until, due, group.cancel_scope)
+            await self._deadline_signal.wait()
+            group.cancel_scope.cancel()
 
     def _expire_due(self, tx: Transaction, flows: list[str]) -> None:
         for hold in tx.due_holds(tx.now, flows):
             release.expire(tx, hold, found(tx, hold.run_id))
 
-    async def _sleep_then_stop(self, seconds: float, scope: anyio.CancelScope) -> None:
-        await self.clock.sleep(seconds)
+    async def _sleep_until(self, due: datetime, scope: anyio.CancelScope) -> None:
+        # Asked of the clock here, not before: it may have moved on since this task was made.
+        await self.clock.sleep((due - self.clock.now()).total_seconds())
         scope.cancel()
 
     def deadline_changed(self) -> None:
         """A hold with a deadline was opened."""
         self._deadline_signal.set()
 
-    def watch_drain_of(self, episode_ids: list[str], seconds: float) -> None:
-        """After so many seconds, record what of these episodes still runs as overdue."""
-        self._tasks.start_soon(self._watch_drain, episode_ids, seconds)
+    def _drain_of(self, tx: Reader, run: RunRecord) -> dict[str, float]:
+        """The episode of a paused run in which something runs, and the seconds until that is overdue."""
+        if run.state is not RunState.PAUSED or run.episode_id is None or run.episode_id in self._drains:
+            return {}
+        if not tx.drain_counts(run.episode_id).get("pending"):
+            return {}
+        episode = tx.episode(run.episode_id)
+        return {} if episode is None else {episode.id: (episode.drain_until - tx.now).total_seconds()}
 
-    async def _watch_drain(self, episode_ids: list[str], seconds: float) -> None:
-        await self.clock.sleep(seconds)
+    def _watch_drains(self, drains: dict[str, float]) -> None:
+        for episode_id, seconds in drains.items():
+            self._drains.add(episode_id)
+            self._tasks.start_soon(self._watch_drain, episode_id, seconds)
 
-        def overdue(tx: Transaction) -> None:
-            for episode_id in episode_ids:
-                fence.mark_overdue(tx, episode_id)
-
+    async def _watch_drain(self, episode_id: str, seconds: float) -> None:
+        """At the bound, record what of this episode still runs as overdue."""
         try:
-            await self.write(overdue)
+            await self.clock.sleep(seconds)
+            await self.write(lambda tx: fence.mark_overdue(tx, episode_id))
         except StoreError as error:  # nothing in a teardown may hurt whoever paused
-            log.warning("could not record what is overdue of %s: %s", ", ".join(episode_ids), error)
+            log.warning("could not record what is overdue of %s: %s", episode_id, error)
+        finally:
+            self._drains.discard(episode_id)
 
     # --- flows and values ------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -21,7 +21,7 @@ from quiesce.errors import Expired, FlowChanged, HeldElsewhere, QuiesceError, Un
 from quiesce.fitting import code_changed, new_code, standing_fault
 from quiesce.frames import Frame
 from quiesce.hosting import Hosting
-from quiesce.rules import claims, ending, fence, holds, messages, release, starting
+from quiesce.rules import claims, ending, fence, holds, messages, pruning, release, starting
 from quiesce.rules.requests import UNSET, Request, check_request_id, found
 from quiesce.rules.status import receipt_value, status
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
@@ -100,24 +100,7 @@ class LocalBackend:
     async def pause(self, run_id: str, asked: Asked, drain_timeout: float) -> PauseAck:
         request = self._request("pause", run_id, asked, {})
         drain = timedelta(seconds=drain_timeout)
-
-        def work(tx: Transaction) -> tuple[PauseAck, list[str]]:
-            ack = fence.pause(tx, request, run_id, tx.now + drain)
-            episodes = []
-            for touched in dict.fromkeys(tx.touched):
-                run = tx.run(touched)
-                if (
-                    run is not None
-                    and run.episode_id is not None
-                    and tx.drain_counts(run.episode_id).get("pending")
-                ):
-                    episodes.append(run.episode_id)
-            return ack, episodes
-
-        ack, draining = await self.host.write(work, urgent=True)
-        if draining and not ack.replayed:
-            self.host.watch_drain_of(draining, drain_timeout)
-        return ack
+        return await self.host.write(lambda tx: fence.pause(tx, request, run_id, tx.now + drain), urgent=True)
 
     async def resume(
         self,
@@ -142,12 +125,15 @@ class LocalBackend:
         fault = standing_fault(self.host, run)
         await self._ready_to_drive()
 
-        def work(tx: Transaction) -> ResumeAck:
+        def work(tx: Transaction) -> ResumeAck | Expired:
             if accepted is not None and self._accept(tx, run_id, accepted):
                 return release.resume(tx, request, run_id, answer=answer, hold=hold, episode=episode)
             return release.resume(tx, request, run_id, answer=answer, hold=hold, episode=episode, fault=fault)
 
-        return await self.host.write(work)
+        ack = await self.host.write(work)
+        if isinstance(ack, Expired):
+            raise ack
+        return ack
 
     async def answer(self, hold_id: str, value: Any, asked: Asked, *, rejected: bool = False) -> AnswerAck:
         plain = codec.jsonable(value, place="answer")
@@ -169,7 +155,6 @@ class LocalBackend:
         ack = await self.host.write(lambda tx: release.answer(tx, request, hold_id, plain, verdict=verdict))
         if isinstance(ack, Expired):
             raise ack
-        assert isinstance(ack, AnswerAck)
         return ack
 
     async def cancel(self, run_id: str, asked: Asked) -> Ack:
@@ -231,6 +216,13 @@ class LocalBackend:
         told = codec.digest(packed) if isinstance(packed, bytes) else repr(message)
         request = self._request("send", run_id, asked, {"message": told})
         return await self.host.write(lambda tx: messages.send(tx, request, run_id, packed))
+
+    async def prune(self, before: datetime) -> builtins.list[str]:
+        """Forget what `forgettable` lists, one tree a transaction, so that nobody waits long for a turn."""
+        gone = []
+        for run_id in self.host.read(lambda tx: pruning.forgettable(tx, before)):
+            gone += await self.host.write(lambda tx, run_id=run_id: pruning.forget(tx, run_id, before))  # type: ignore[misc]
+        return gone
 
     async def _ready_to_drive(self) -> None:
         if self.host.drive:
@@ -331,10 +323,11 @@ class LocalBackend:
             raise HeldElsewhere(
                 f"run {run_id!r} is driven by another process, which has its node objects; see its holds"
             )
+        if run.state is RunState.PAUSED:
+            rows = self.host.read(lambda tx: tx.pieces(run_id))
+        else:  # whatever else it does, it waits at none
+            rows = [starting.first_piece(run)] if run.state is RunState.CREATED and run.has_input else []
         flow = self.host.flows.get(run.flow)
-        rows = self.host.read(lambda tx: tx.pieces(run_id))
-        if run.state is RunState.CREATED and run.has_input:
-            rows = [starting.first_piece(run)]
         held = [row for row in rows if row.state in ("held", "waiting")]
         return [
             node

@@ -16,8 +16,10 @@ Source: spec engine, 4 and 5.
 
 from __future__ import annotations
 
+import builtins
 import importlib.metadata
 from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -332,6 +334,13 @@ class Runtime:
             RunNotFound, NotSerializable; IllegalTransition: the run has ended, or takes no messages.
         """
         return await self.backend.send(run_id, message, Asked(request_id, actor, reason))
+
+    async def prune(self, before: datetime) -> builtins.list[str]:
+        """Forget runs that ended before this instant, each with the runs inside it; returns their ids.
+
+        A run stays while one inside it has not ended, or ended later. Request ids are kept for ever.
+        """
+        return await self.backend.prune(before)
 
     # --- reading -----------------------------------------------------------------------------------
 

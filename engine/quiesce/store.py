@@ -71,6 +71,31 @@ class RunRecord:
     def has_input(self) -> bool:
         return self.input is not None
 
+    def copied(self) -> RunRecord:
+        """An equal record of its own; by hand, since a memory store does it at every read."""
+        return RunRecord(
+            self.id,
+            self.flow,
+            self.version,
+            self.kind,
+            self.entry,
+            self.state,
+            self.created_at,
+            self.updated_at,
+            self.parent_id,
+            self.parent_piece,
+            self.execution,
+            self.generation,
+            self.input,
+            self.result,
+            self.error,
+            self.signature,
+            self.episode_id,
+            self.lease_holder,
+            self.lease_epoch,
+            self.locks.copy(),
+        )
+
 
 @dataclass(slots=True)
 class EpisodeRecord:
@@ -244,6 +269,11 @@ class Reader(Protocol):
     def run(self, run_id: str) -> RunRecord | None: ...
     def children(self, run_id: str) -> list[RunRecord]: ...
     def runs(self, which: RunFilter, limit: int, after: str | None) -> tuple[list[RunRecord], str | None]: ...
+    def run_counts(self) -> Mapping[str, int]: ...
+    def unquiet(self) -> list[str]:
+        """Ids of paused runs whose episode is not known to be quiescent."""
+        ...
+
     def claimable(self, flows: Collection[str]) -> list[str]:
         """Ids of running runs of these flows whose lease nobody holds or whose holder is dead."""
         ...
@@ -278,6 +308,7 @@ class Reader(Protocol):
         ...
 
     def holds(self, run_id: str | None, state: str | None, limit: int, after: int) -> list[HoldRecord]: ...
+    def open_hold_count(self) -> int: ...
     def due_holds(self, before: datetime, flows: Collection[str]) -> list[HoldRecord]:
         """Open holds of runs of these flows whose deadline does something and has passed by `before`."""
         ...
@@ -295,10 +326,7 @@ class Reader(Protocol):
         ...
 
     def last_event(self) -> int: ...
-    def ids_from(self, what: Literal["runs", "holds"], prefix: str, limit: int) -> list[str]:
-        """The first ids of runs or holds that begin with this, in order."""
-        ...
-
+    def ids_from(self, what: Literal["runs", "holds"], prefix: str, limit: int) -> list[str]: ...
     def workers(self) -> list[WorkerRecord]: ...
 
 
@@ -424,10 +452,18 @@ class Store(Protocol):
     shared: bool
     label: str
 
-    async def write(self, work: Callable[[Transaction], T], *, urgent: bool = False) -> T:
+    async def write(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        urgent: bool = False,
+        committed: Callable[[T], None] | None = None,
+    ) -> T:
         """Run `work` in one transaction and commit it; concurrent writes may share one commit.
 
-        `urgent` work (a fence) goes first. `work` must not wait.
+        `urgent` work (a fence) goes first. `work` must not wait. `committed` is called with its result
+        right after the commit, also if the caller was cancelled meanwhile: what must follow from a commit
+        (driving what it claimed) is done there.
 
         Raises:
             StoreBusy, StoreFull, StoreReadOnly, StoreMismatch: nothing was kept.

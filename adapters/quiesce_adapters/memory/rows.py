@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from copy import copy
 from datetime import datetime
 from typing import Any, Literal
 
@@ -78,12 +78,12 @@ class MemoryTransaction:
 
     def run(self, run_id: str) -> RunRecord | None:
         run = self._runs.get(run_id)
-        return None if run is None else replace(run, locks=dict(run.locks))
+        return None if run is None else run.copied()
 
     def insert_run(self, run: RunRecord) -> None:
         if run.id in self._runs:
             raise RunActive(run.id, self._runs[run.id].state, "create", f"run id {run.id!r} is taken")
-        self._runs[run.id] = replace(run, locks=dict(run.locks))
+        self._runs[run.id] = run.copied()
         if run.parent_id is not None:
             self._children.setdefault(run.parent_id, []).append(run.id)
 
@@ -95,11 +95,11 @@ class MemoryTransaction:
                 expected=generation,
                 actual=stored.generation,
             )
-        self._runs[run.id] = replace(run, locks=dict(run.locks))
+        self._runs[run.id] = run.copied()
 
     def children(self, run_id: str) -> list[RunRecord]:
         ids = self._children.get(run_id, ())
-        return [replace(self._runs[child], locks=dict(self._runs[child].locks)) for child in ids]
+        return [self._runs[child].copied() for child in ids]
 
     def runs(self, which: RunFilter, limit: int, after: str | None) -> tuple[list[RunRecord], str | None]:
         found: list[RunRecord] = []
@@ -116,8 +116,15 @@ class MemoryTransaction:
             ):
                 if len(found) == limit:
                     return found, found[-1].id
-                found.append(replace(run, locks=dict(run.locks)))
+                found.append(run.copied())
         return found, None
+
+    def run_counts(self) -> Mapping[str, int]:
+        return Counter(run.state.value for run in self._runs.values())
+
+    def unquiet(self) -> list[str]:
+        active = (self._episodes[run.episode_id] for run in self._runs.values() if run.episode_id)
+        return [episode.run_id for episode in active if episode.quiescent_at is None]
 
     def claimable(self, flows: Collection[str]) -> list[str]:
         return [
@@ -356,14 +363,14 @@ class MemoryTransaction:
 
     def hold(self, hold_id: str) -> HoldRecord | None:
         hold = self._holds.get(hold_id)
-        return None if hold is None else replace(hold)
+        return None if hold is None else copy(hold)
 
     def last_hold(self, run_id: str, execution: int, path: str) -> HoldRecord | None:
         hold = self._holds_of.get(run_id, {}).get(path)
-        return replace(hold) if hold is not None and hold.execution == execution else None
+        return copy(hold) if hold is not None and hold.execution == execution else None
 
     def open_holds(self, run_id: str) -> list[HoldRecord]:
-        return [replace(hold) for hold in self._open_holds.get(run_id, {}).values()]
+        return [copy(hold) for hold in self._open_holds.get(run_id, {}).values()]
 
     def holds(self, run_id: str | None, state: str | None, limit: int, after: int) -> list[HoldRecord]:
         found = (
@@ -373,10 +380,13 @@ class MemoryTransaction:
             and (state is None or hold.state == state)
             and not (state == "open" and self._runs[hold.run_id].state is RunState.FAILED)
         )
-        return [replace(hold) for hold in itertools.islice(found, after, after + limit)]
+        return [copy(hold) for hold in itertools.islice(found, after, after + limit)]
+
+    def open_hold_count(self) -> int:
+        return len(self.holds(None, "open", len(self._holds), 0))
 
     def due_holds(self, before: datetime, flows: Collection[str]) -> list[HoldRecord]:
-        return [replace(hold) for hold in self._timed(flows) if hold.deadline and hold.deadline <= before]
+        return [copy(hold) for hold in self._timed(flows) if hold.deadline and hold.deadline <= before]
 
     def next_deadline(self, flows: Collection[str]) -> datetime | None:
         return min((hold.deadline for hold in self._timed(flows) if hold.deadline), default=None)

@@ -39,10 +39,19 @@ class MemoryStore:
     def __init__(self, clock: Clock) -> None:
         self._tx = MemoryTransaction(clock)
 
-    async def write(self, work: Callable[[Transaction], T], *, urgent: bool = False) -> T:
+    async def write(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        urgent: bool = False,
+        committed: Callable[[T], None] | None = None,
+    ) -> T:
         """Run `work` now; there is nobody to wait for."""
         self._tx.open()
-        return work(self._tx)
+        result = work(self._tx)
+        if committed is not None:
+            committed(result)
+        return result
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` over what is there."""

@@ -115,7 +115,10 @@ class ReplayDriver:
         self._signal.set()
 
     def _is_stopped(self) -> bool:
-        return self._noticed or self._paused
+        if self._noticed and not self._paused:  # of what, is not known yet
+            run = self._host.read(lambda tx: tx.run(self._run.id))
+            return run is None or run.state is not RunState.RUNNING
+        return self._paused
 
     async def _load(self) -> None:
         if self._durable:
@@ -141,6 +144,7 @@ class ReplayDriver:
             and not self._noticed
             and not self._paused
             and isinstance(result, Next | FanOut | Join)
+            and not self._host.listened()
         ):
             assert branch is not None
             try:
@@ -148,6 +152,7 @@ class ReplayDriver:
             except QuiesceError as error:
                 result = self._here.error(branch, error)
             else:
+                self._links.visits += 1
                 self._forget(branch)
                 self._drop(applied)
                 if not self._walk.at_rest:
@@ -176,7 +181,7 @@ class ReplayDriver:
         began = False
 
         def work(tx: Transaction) -> tuple[list[Branch], Applied | None, Exception | None]:
-            nonlocal began
+            nonlocal began, result
             run = claims.current(tx, self._run.id, self._host.worker, self._epoch)
             began = True
             if run.state not in (RunState.RUNNING, RunState.PAUSED):
@@ -185,7 +190,7 @@ class ReplayDriver:
             self._hear(tx, run)
             applied = error = None
             if branch is not None and result is not None:
-                applied, error = self._apply(tx, run, branch, result)
+                applied, error, result = self._apply(tx, run, branch, result)
             if self._over:
                 self._keep(tx, run, branch, result, packed)
                 self._end(tx, run, applied, error)
@@ -231,13 +236,14 @@ class ReplayDriver:
 
     def _apply(
         self, tx: Transaction, run: RunRecord, branch: Branch, result: Result
-    ) -> tuple[Applied | None, Exception | None]:
+    ) -> tuple[Applied | None, Exception | None, Result]:
+        """What came of a result: also an error that fails the run, and the result if it had to be one."""
         if isinstance(result, Again):
             self._walk.requeue(branch.id, attempt=result.attempt)
-            return None, None
+            return None, None, result
         if isinstance(result, Hang):
             self._hang(tx, run, branch)
-            return None, None
+            return None, None, result
         if isinstance(result, Pause):
             try:
                 self._ask(tx, run, branch, result)
@@ -264,7 +270,7 @@ class ReplayDriver:
             error = cause if isinstance(cause, Exception) else NodeError(branch.node, branch.id, str(cause))
         elif applied.finished is not None:
             self._over = True
-        return applied, error
+        return applied, error, result
 
     def _end(self, tx: Transaction, run: RunRecord, applied: Applied | None, error: Exception | None) -> None:
         if error is not None:

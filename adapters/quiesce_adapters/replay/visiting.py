@@ -10,6 +10,8 @@ Source: spec graph (model: nodes; deliberate deviations on errors).
 from __future__ import annotations
 
 import inspect
+import math
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -92,6 +94,7 @@ class Visiting:
         self._stopped = stopped
         self.nodes = {name: NodeVisits(ref) for name, ref in graph.nodes.items()}
         self._scopes: dict[int, anyio.CancelScope] = {}
+        self._unbegun: deque[Branch] = deque()
         self._backoffs: set[anyio.CancelScope] = set()
         self._inline: anyio.CancelScope | None = None
         self._turns = 0
@@ -115,14 +118,19 @@ class Visiting:
             scope.cancel()
 
     async def begin(self, taken: list[Branch], tasks: TaskGroup) -> None:
-        """Begin the visits of branches that were taken; their results go to `done` as they come."""
+        """Begin the visits of branches that were taken, in their order; results go to `done` as they come.
+
+        Returns when all of them have begun, so nothing that is queued later can overtake one.
+        """
         alone = len(taken) == 1 and self._walk.sole
         for branch in taken:
             visits = self.nodes[branch.node]
-            if visits.inline:
+            if visits.inline and (alone or not visits.node.is_async):
+                await self._let_begin()
                 await self._begin_inline(branch, visits, alone, tasks)
             else:
-                tasks.start_soon(self._visit, branch, visits)
+                self._start(branch, tasks, self._attempts, branch, visits, tasks)
+        await self._let_begin()
         self._turns += len(taken)
         if self._turns >= TURNS:
             self._turns = 0
@@ -146,28 +154,51 @@ class Visiting:
             return
         if alone:
             with anyio.CancelScope() as self._inline:
-                self._done(branch, await rest)
+                self._done(branch, await self._outcome(branch, rest))
             self._inline = None
         else:
-            tasks.start_soon(self._await_visit, branch, rest)
+            self._start(branch, tasks, lambda: rest)
 
-    async def _await_visit(self, branch: Branch, rest: Awaitable[Result]) -> None:
-        with anyio.CancelScope() as scope:
-            self._scopes[branch.id] = scope
-            self._done(branch, await rest)
-        self._leave(branch, scope)
+    def _start(
+        self, branch: Branch, tasks: TaskGroup, evaluate: Callable[..., Awaitable[Result]], *args: Any
+    ) -> None:
+        """Let a task of its own evaluate a visit."""
+        scope = self._scopes[branch.id] = anyio.CancelScope()
+        self._unbegun.append(branch)
+        tasks.start_soon(self._visit, branch, scope, evaluate, *args)
 
-    async def _visit(self, branch: Branch, visits: NodeVisits) -> None:
-        with anyio.CancelScope() as scope:
-            self._scopes[branch.id] = scope
-            self._done(branch, await self._attempts(branch, visits))
-        self._leave(branch, scope)
+    async def _let_begin(self) -> None:
+        """Wait until every visit that was started has begun."""
+        while self._unbegun:
+            await anyio.lowlevel.checkpoint()
 
-    def _leave(self, branch: Branch, scope: anyio.CancelScope) -> None:
+    async def _visit(
+        self,
+        branch: Branch,
+        scope: anyio.CancelScope,
+        evaluate: Callable[..., Awaitable[Result]],
+        *args: Any,
+    ) -> None:
+        with scope:
+            try:
+                while self._unbegun[0] is not branch:  # tasks begin in any order on trio
+                    await anyio.lowlevel.checkpoint()
+            finally:
+                self._unbegun.remove(branch)
+            self._done(branch, await self._outcome(branch, evaluate(*args)))
         if self._scopes.get(branch.id) is scope:
             del self._scopes[branch.id]
 
-    async def _attempts(self, branch: Branch, visits: NodeVisits) -> Result:
+    async def _outcome(self, branch: Branch, evaluation: Awaitable[Result]) -> Result:
+        """What an evaluation gives; one that ends as cancelled, though nobody cancels it, has failed."""
+        try:
+            return await evaluation
+        except anyio.get_cancelled_exc_class() as error:
+            if anyio.current_effective_deadline() == -math.inf:
+                raise
+            return self.error(branch, error)
+
+    async def _attempts(self, branch: Branch, visits: NodeVisits, tasks: TaskGroup) -> Result:
         """Evaluate a node with its time-out, and again as often as it may be tried."""
         if visits.node.flow is not None:
             return await self._child_outcome(branch, visits)
@@ -175,7 +206,7 @@ class Visiting:
         while True:
             try:
                 ctx = self._context(branch, attempt) if visits.context else None
-                output = await self._timed(visits, branch, ctx)
+                output = await self._timed(visits, branch, ctx, tasks)
                 returned = visits.decide(output, ctx)
                 if inspect.isawaitable(returned):
                     returned = await returned
@@ -189,20 +220,34 @@ class Visiting:
                 if self._stopped():
                     return Again(attempt)
 
-    async def _timed(self, visits: NodeVisits, branch: Branch, ctx: NodeContext | None) -> Any:
+    async def _timed(
+        self, visits: NodeVisits, branch: Branch, ctx: NodeContext | None, tasks: TaskGroup
+    ) -> Any:
+        seconds = visits.node.timeout
+        if seconds is None:
+            return await self._evaluation(visits, branch, ctx)
+        watch = anyio.CancelScope()
+        with anyio.CancelScope() as evaluation:
+            tasks.start_soon(self._stop_after, seconds, watch, evaluation)
+            try:
+                return await self._evaluation(visits, branch, ctx)
+            finally:
+                watch.cancel()
+        raise TimeoutError(f"it took longer than its time-out of {seconds:g} s")
+
+    async def _stop_after(
+        self, seconds: float, watch: anyio.CancelScope, evaluation: anyio.CancelScope
+    ) -> None:
+        with watch:
+            await self._host.clock.sleep(seconds)
+            evaluation.cancel()
+
+    async def _evaluation(self, visits: NodeVisits, branch: Branch, ctx: NodeContext | None) -> Any:
         assert visits.evaluate is not None
-        evaluate = visits.evaluate
-        timeout = visits.node.timeout
-        try:
-            with anyio.fail_after(timeout):
-                if visits.node.blocking:
-                    return await anyio.to_thread.run_sync(evaluate, branch.input, ctx, abandon_on_cancel=True)
-                output = evaluate(branch.input, ctx)
-                return await output if inspect.isawaitable(output) else output
-        except TimeoutError as error:
-            if timeout is None or str(error):
-                raise
-            raise TimeoutError(f"it took longer than its time-out of {timeout:g} s") from None
+        if visits.node.blocking:
+            return await anyio.to_thread.run_sync(visits.evaluate, branch.input, ctx, abandon_on_cancel=True)
+        output = visits.evaluate(branch.input, ctx)
+        return await output if inspect.isawaitable(output) else output
 
     async def _back_off(self, seconds: float) -> None:
         with anyio.CancelScope() as scope:
@@ -279,7 +324,7 @@ class Visiting:
         hold_id = self._links.hold.get(branch.id)
         return None if hold_id is None else self._host.read(lambda tx: tx.hold(hold_id))
 
-    def error(self, branch: Branch, cause: Exception | str) -> Error:
+    def error(self, branch: Branch, cause: BaseException | str) -> Error:
         """The failure of a branch, with the node's name and the error itself as its cause."""
         if isinstance(cause, str):
             error = NodeError(branch.node, branch.id, f"node {branch.node!r} failed: {cause}")

@@ -42,7 +42,7 @@ from quiesce.errors import StoreError, StoreMismatch, StoreReadOnly
 from .forks import ForkGuard
 from .refusals import refused_by_system
 
-__all__ = ["Liveness"]
+__all__ = ["Liveness", "lock_holder"]
 
 _HIGHEST = 2**63 - 1  # the last offset of a file
 
@@ -191,9 +191,7 @@ class _File:
         fcntl.lockf(self._fds[0], fcntl.LOCK_UN, 1, incarnation, os.SEEK_SET)
 
     def query(self, incarnation: int) -> int | None:
-        answer = fcntl.fcntl(self._fds[0], fcntl.F_GETLK, _pack(fcntl.F_WRLCK, incarnation))
-        kind, pid = _unpack(answer)
-        return None if kind == fcntl.F_UNLCK else pid
+        return lock_holder(self._fds[0], incarnation)
 
     def close(self) -> None:
         del _FILES[self.key]
@@ -203,6 +201,13 @@ class _File:
         while self._fds:
             os.close(self._fds.pop())
         _FILES.pop(self.key, None)
+
+
+def lock_holder(descriptor: int, offset: int) -> int | None:
+    """The pid of the other process that has a record lock on this byte of a file; None if none has."""
+    answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack(fcntl.F_WRLCK, offset))
+    kind, pid = _unpack(answer)
+    return None if kind == fcntl.F_UNLCK else pid
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

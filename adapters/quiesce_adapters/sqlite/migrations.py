@@ -10,24 +10,25 @@ A released migration never changes; a new version appends one.
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 from quiesce.errors import StoreMismatch
 
 from .statements import schema
 
-__all__ = ["APPLICATION_ID", "VERSION", "migrate"]
+__all__ = ["APPLICATION_ID", "VERSION", "check_identity", "migrate"]
 
 APPLICATION_ID = 0x71756965  # "quie"
 VERSION = 1
 
 
-def migrate(connection: sqlite3.Connection, path: str) -> None:
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Bring the file to `VERSION`; the caller has begun no transaction.
 
     Raises:
         StoreMismatch: it is another program's database, or a store of a newer quiesce.
     """
-    if _is_current(connection, path):
+    if check_identity(connection, path):
         return
     from sqlite_utils import Database, Migrations
 
@@ -40,7 +41,7 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
 
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if not _is_current(connection, path):
+        if not check_identity(connection, path):
             migrations.apply(Database(connection, execute_plugins=False))
             connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -51,7 +52,12 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         raise
 
 
-def _is_current(connection: sqlite3.Connection, path: str) -> bool:
+def check_identity(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file is a store of this version; False if it is empty, or of an older one. Only reads.
+
+    Raises:
+        StoreMismatch: it is another program's database, or a store of a newer quiesce.
+    """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application == APPLICATION_ID:

@@ -24,6 +24,16 @@ ORDER BY number DESC LIMIT :limit
 -- run.number
 SELECT number FROM runs WHERE id = ?
 
+-- run.counts
+SELECT state, count(*) FROM runs GROUP BY state
+
+-- episode.unquiet
+SELECT run_id FROM episodes WHERE closed_at IS NULL AND quiescent_at IS NULL
+
+-- hold.open_count
+SELECT count(*) FROM holds JOIN runs ON runs.id = holds.run_id
+WHERE holds.state = 'open' AND runs.state <> 'failed'
+
 -- run.claimable
 SELECT id, lease_holder FROM runs
 WHERE state = 'running' AND flow IN (SELECT value FROM json_each(?)) ORDER BY number
@@ -49,6 +59,9 @@ SELECT counters FROM runs WHERE id = ?
 
 -- run.put_counters
 UPDATE runs SET counters = ? WHERE id = ?
+
+-- tree.table: every time, since a rollback takes it away as well
+CREATE TEMP TABLE IF NOT EXISTS tree (id TEXT PRIMARY KEY, state TEXT)
 
 -- tree.forget
 DELETE FROM temp.tree

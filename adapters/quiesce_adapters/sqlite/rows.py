@@ -33,8 +33,6 @@ __all__ = ["SqliteTransaction"]
 class SqliteTransaction(SqliteReader):
     """The statements over one connection."""
 
-    _has_tree = False
-
     def _change(self, label: str, parameters: Any) -> int:
         return self._run(label, parameters).rowcount
 
@@ -104,11 +102,7 @@ class SqliteTransaction(SqliteReader):
             )
 
     def fence_descendants(self, run_id: str, lock: Lock, drain_until: datetime) -> list[str]:
-        if not self._has_tree:
-            self.statement(
-                "tree.table", "CREATE TEMP TABLE IF NOT EXISTS tree (id TEXT PRIMARY KEY, state TEXT)"
-            )
-            self._has_tree = True
+        self._run("tree.table")
         self._run("tree.forget")
         if not self._change("tree.collect", (run_id,)):
             return []

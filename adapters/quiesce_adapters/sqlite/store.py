@@ -23,6 +23,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -30,22 +31,16 @@ import anyio
 import anyio.lowlevel
 
 from quiesce.clock import Clock
-from quiesce.errors import (
-    QuiesceError,
-    StoreBusy,
-    StoreError,
-    StoreFull,
-    StoreMismatch,
-    StoreReadOnly,
-)
+from quiesce.errors import StoreError
 from quiesce.store import Reader, Transaction
 
 from .doorbell import Doorbell
 from .filesystem import refuse_unusable
 from .forks import ForkGuard
 from .liveness import Liveness
-from .migrations import migrate
+from .migrations import check_identity, migrate
 from .queue import FairQueue
+from .refusals import is_busy, refused_by_sqlite
 from .rows import SqliteTransaction
 
 __all__ = ["SqliteStore", "open_store"]
@@ -53,13 +48,13 @@ __all__ = ["SqliteStore", "open_store"]
 T = TypeVar("T")
 
 BUSY_AFTER = 5.0
-"""Seconds that a write waits for its turn before it is refused with `StoreBusy`."""
+"""Seconds that anything waits for another process before it is refused with `StoreBusy`."""
 RETRY_EVERY = 0.005
 """Seconds between tries while a program that does not queue holds SQLite's write lock."""
 
 
 def open_store(url: str, *, clock: Clock, durability: str = "full") -> SqliteStore:
-    """The entry point `sqlite` of `quiesce.stores`: a path, or `sqlite:///path`, there also with `?mode=ro`."""
+    """The entry point `sqlite` of `quiesce.stores`: a path, or `sqlite:///path` (there also `?mode=ro`)."""
     path = url.removeprefix("sqlite:///")
     read_only = path != url and path.endswith("?mode=ro")
     return SqliteStore(path.removesuffix("?mode=ro"), clock, durability=durability, read_only=read_only)
@@ -68,13 +63,33 @@ def open_store(url: str, *, clock: Clock, durability: str = "full") -> SqliteSto
 class _Unit(Generic[T]):
     """One unit of work, and what became of it."""
 
-    __slots__ = ("done", "error", "result", "work")
+    __slots__ = ("_woken", "committed", "error", "over", "result", "work")
 
-    def __init__(self, work: Callable[[Transaction], T]) -> None:
+    def __init__(self, work: Callable[[Transaction], T], committed: Callable[[T], None] | None) -> None:
         self.work = work
-        self.done: anyio.Event | None = None
+        self.committed = committed
+        self.over = False
         self.result: T | None = None
         self.error: BaseException | None = None
+        self._woken: anyio.Event | None = None
+
+    def finish(self) -> None:
+        """What became of it is known: tell whoever follows, then whoever waits."""
+        if self.error is None and self.committed is not None:
+            try:
+                self.committed(self.result)  # type: ignore[arg-type]  # it has no error, so it has a result
+            except Exception as error:  # the commit stands; the caller hears of it
+                self.error = error
+        self.over = True
+        self.wake()
+
+    async def wait(self) -> None:
+        self._woken = anyio.Event()
+        await self._woken.wait()
+
+    def wake(self) -> None:
+        if self._woken is not None:
+            self._woken.set()
 
 
 class SqliteStore:
@@ -85,7 +100,11 @@ class SqliteStore:
             acknowledged survives the death of the process, and may be lost with the power.
         read_only: look at a store that is there; its file keeps its bytes, also if the last writer died
             before it could tidy up (SQLite's close would do that).
+        busy_after: seconds that anything waits for another process before `StoreBusy`.
         on_statement: called with the label of every statement before it is sent; for tests of faults.
+
+    Raises:
+        StoreMismatch, StoreReadOnly, StoreFull, StoreBusy: the file cannot be used; it is as before.
     """
 
     durable = True
@@ -98,6 +117,7 @@ class SqliteStore:
         *,
         durability: str = "full",
         read_only: bool = False,
+        busy_after: float = BUSY_AFTER,
         on_statement: Callable[[str], None] | None = None,
     ) -> None:
         if durability not in ("full", "normal"):
@@ -105,11 +125,7 @@ class SqliteStore:
         self.path = Path(path).absolute()
         self.label = str(self.path)
         self._clock = clock
-        refuse_unusable(self.path)
-        with self._translated():
-            self._connection = self._connect(durability, read_only)
-        self._guard = ForkGuard(clock, str(self.path), lambda: None)
-        self._tx = SqliteTransaction(self._connection, self._alive, on_statement)
+        self._busy_after = busy_after
         self._folder = self.path.with_name(self.path.name + "-quiesce")
         self._life: Liveness | None = None
         self._turn: FairQueue | None = None
@@ -118,6 +134,11 @@ class SqliteStore:
         self._mine: set[int] = set()
         self._pending: deque[_Unit[Any]] = deque()
         self._serving = False
+        refuse_unusable(self.path)
+        with self._translated():
+            self._connection = self._connect(durability, read_only)
+        self._guard = ForkGuard(clock, str(self.path), lambda: None)
+        self._tx = SqliteTransaction(self._connection, self._alive, on_statement)
 
     def _connect(self, durability: str, read_only: bool) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -129,46 +150,57 @@ class SqliteStore:
             check_same_thread=False,
         )
         try:
+            # Opening waits in SQLite: another process may migrate, or recover the WAL of one that crashed.
+            self._wait_in_sqlite(connection, self._busy_after)
+            check_identity(connection, self.path)
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute(f"PRAGMA synchronous = {durability.upper()}")
-            for attempt in range(400):  # the last process may have crashed: WAL recovery is exclusive
-                try:
-                    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-                    if mode != "wal":
-                        connection.execute("PRAGMA journal_mode = WAL")
-                    migrate(connection, str(self.path))
-                    break
-                except sqlite3.OperationalError as error:
-                    if not _is_busy(error) or attempt == 399:
-                        raise
-                    connection.execute("PRAGMA busy_timeout = 25")
-            connection.execute("PRAGMA busy_timeout = 0")
+            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+            if mode != "wal" and not read_only:
+                connection.execute("PRAGMA journal_mode = WAL")
+            migrate(connection, self.path)
+            self._wait_in_sqlite(connection, 0.0)
         except BaseException:
             connection.close()
             raise
         return connection
 
+    def _wait_in_sqlite(self, connection: sqlite3.Connection, seconds: float) -> None:
+        connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+
     # --- transactions ------------------------------------------------------------------------------
 
-    async def write(self, work: Callable[[Transaction], T], *, urgent: bool = False) -> T:
-        """Run `work` in one transaction and commit it; units that are ready together share a commit."""
+    async def write(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        urgent: bool = False,
+        committed: Callable[[T], None] | None = None,
+    ) -> T:
+        """Run `work` in one transaction and commit it; units that are ready together share a commit.
+
+        It cannot be cancelled, and is bounded: others may wait for what is served here.
+        """
         self._guard.check()
-        unit = _Unit(work)
+        unit = _Unit(work, committed)
         if urgent:
             self._pending.appendleft(unit)
         else:
             self._pending.append(unit)
-        if self._serving:
-            unit.done = anyio.Event()
-            try:
-                await unit.done.wait()
-            except BaseException:
-                if unit in self._pending:
-                    self._pending.remove(unit)
-                raise
-        else:
-            with anyio.CancelScope(shield=True):  # bounded; others wait for what is served here
-                await self._serve()
+        try:
+            with anyio.CancelScope(shield=True):
+                while not unit.over:
+                    if self._serving:
+                        await unit.wait()
+                    else:
+                        await self._serve()
+        except BaseException:  # asyncio's own cancellation, which no shield stops
+            if not unit.over:
+                self._pending.remove(unit)
+            raise
+        finally:
+            if self._pending and not self._serving:
+                self._pending[0].wake()  # it serves the rest
         if unit.error is not None:
             raise unit.error
         return unit.result  # type: ignore[return-value]
@@ -178,40 +210,48 @@ class SqliteStore:
         try:
             await anyio.lowlevel.cancel_shielded_checkpoint()
             while self._pending:
-                error: QuiesceError | None = None
-                queue = self._queue()
-                try:
-                    if not queue.try_enter():
-                        await queue.enter(BUSY_AFTER)
-                    await self._begin()
-                except QuiesceError as refused:
-                    error = refused
-                batch = list(self._pending)
-                self._pending.clear()
-                try:
-                    if error is None:
-                        self._run(batch)
-                    else:
-                        for unit in batch:
-                            unit.error = error
-                finally:
-                    queue.leave()
-                    for unit in batch:
-                        if unit.done is not None:
-                            unit.done.set()
+                await self._serve_batch()
         finally:
             self._serving = False
 
-    async def _begin(self) -> None:
-        deadline = self._clock.monotonic() + BUSY_AFTER
-        while True:
+    async def _serve_batch(self) -> None:
+        error: BaseException | None = None
+        batch: list[_Unit[Any]] = []
+        try:
             try:
-                self._tx.statement("begin", "BEGIN IMMEDIATE")
-                return
-            except sqlite3.Error as error:
-                if not _is_busy(error) or self._clock.monotonic() >= deadline:
-                    raise self._translate(error) from error
-            await anyio.sleep(RETRY_EVERY)
+                queue = self._queue()
+                if not queue.try_enter():
+                    await queue.enter(self._busy_after)
+                await self._begin()
+            except Exception as refused:
+                error = refused
+            batch.extend(self._pending)
+            self._pending.clear()
+            if error is None:
+                self._run(batch)
+            else:
+                for unit in batch:
+                    unit.error = error
+        finally:
+            if self._turn is not None:
+                self._turn.leave()
+            for unit in batch:
+                unit.finish()
+
+    async def _begin(self) -> None:
+        busy: sqlite3.Error | None = None
+        with anyio.move_on_after(self._busy_after):
+            while True:
+                try:
+                    self._tx.statement("begin", "BEGIN IMMEDIATE")
+                    return
+                except sqlite3.Error as error:
+                    if not is_busy(error):
+                        raise self._ours(error) from error
+                    busy = error
+                await anyio.sleep(RETRY_EVERY)
+        assert busy is not None
+        raise self._ours(busy) from busy
 
     def _run(self, batch: list[_Unit[Any]]) -> None:
         """Run the units of one transaction and commit; what goes wrong becomes their error."""
@@ -219,44 +259,60 @@ class SqliteStore:
         alone = len(batch) == 1
         try:
             for unit in batch:
-                if not alone:
-                    self._tx.statement("savepoint", "SAVEPOINT unit")
-                try:
-                    self._tx.open(now)
-                    unit.result = unit.work(self._tx)
-                    if not alone:
-                        self._tx.statement("release", "RELEASE unit")
-                except sqlite3.Error:
-                    raise
-                except BaseException as refused:
-                    unit.error = refused
-                    if alone:
-                        raise
-                    self._connection.execute("ROLLBACK TO unit")
-                    self._connection.execute("RELEASE unit")
+                if alone:
+                    self._do(unit, now)
+                else:
+                    self._do_apart(unit, now)
             self._tx.statement("commit", "COMMIT")
         except BaseException as error:
             # SQLite itself has rolled back after some errors (a full disk); then there is nothing to undo.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            ours = self._translate(error) if isinstance(error, sqlite3.Error) else error
             for unit in batch:
                 if unit.error is None:
-                    unit.error = ours
-                    if ours is not error:
-                        unit.error.__cause__ = error
+                    unit.error = self._ours(error)
+
+    def _do(self, unit: _Unit[Any], now: datetime) -> None:
+        self._tx.open(now)
+        unit.result = unit.work(self._tx)
+
+    def _do_apart(self, unit: _Unit[Any], now: datetime) -> None:
+        """Run one unit of several, so that a refusal of it undoes nothing of the others."""
+        self._tx.statement("savepoint", "SAVEPOINT unit")
+        try:
+            self._do(unit, now)
+            self._tx.statement("release", "RELEASE unit")
+        except sqlite3.OperationalError:  # the store's, not the unit's: nothing of the batch can be kept
+            raise
+        except BaseException as refused:
+            unit.error = self._ours(refused)
+            self._tx.statement("undo", "ROLLBACK TO unit")
+            self._tx.statement("undone", "RELEASE unit")
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` over one consistent view; it may be called wherever no write is being run."""
         self._guard.check()
         with self._translated():
-            self._tx.open(self._clock.now())
-            self._tx.statement("begin-read", "BEGIN")
             try:
-                return work(self._tx)
+                return self._view(work)
+            except sqlite3.Error as error:
+                if not is_busy(error):
+                    raise
+            # Readers wait for nobody but for a process that recovers the WAL or lays it down: shortly.
+            self._wait_in_sqlite(self._connection, self._busy_after)
+            try:
+                return self._view(work)
             finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("COMMIT")
+                self._wait_in_sqlite(self._connection, 0.0)
+
+    def _view(self, work: Callable[[Reader], T]) -> T:
+        self._tx.open(self._clock.now())
+        self._tx.statement("begin-read", "BEGIN")
+        try:
+            return work(self._tx)
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("COMMIT")
 
     # --- the operating system's part ----------------------------------------------------------------
 
@@ -285,7 +341,8 @@ class SqliteStore:
             bell.close()
 
     def listen(self, incarnation: int) -> None:
-        self._bells[incarnation] = Doorbell.open(self._folder, incarnation, self._clock)
+        bell = self._bells[incarnation] = Doorbell.open(self._folder, incarnation, self._clock)
+        bell.sweep(lambda other: not self._alive(other))
 
     async def rung(self, incarnation: int) -> None:
         await self._bells[incarnation].wait()
@@ -315,33 +372,13 @@ class SqliteStore:
         try:
             yield
         except sqlite3.Error as error:
-            raise self._translate(error) from error
+            raise self._ours(error) from error
 
-    def _translate(self, error: sqlite3.Error) -> QuiesceError:
-        """A driver's error as ours; the one place that knows SQLite's names."""
-        name = getattr(error, "sqlite_errorname", None) or ""
-        if _is_busy(error):
-            holder = self._turn.holder() if self._turn is not None else None
-            who = f"process {holder}" if holder else "another program"
-            return StoreBusy(
-                f"{self.path} is busy: {who} has held its write lock for more than {BUSY_AFTER:g} s; "
-                "nothing was changed: try again, or see `flowctl doctor`"
-            )
-        if name == "SQLITE_FULL":
-            return StoreFull(f"the disk of {self.path} is full; nothing was changed: make room and repeat")
-        if name.startswith("SQLITE_READONLY"):
-            return StoreReadOnly(f"{self.path} can only be read here; nothing was changed")
-        if name.startswith("SQLITE_CANTOPEN"):
-            return StoreReadOnly(
-                f"{self.path} cannot be opened: {error}; does its folder exist and allow it?"
-            )
-        if name in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
-            return StoreMismatch(
-                f"{self.path} is no quiesce store: {error}; nothing was changed: name another file with --db"
-            )
-        return StoreError(f"{self.path}: {name or type(error).__name__}: {error}; nothing was changed")
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    name = getattr(error, "sqlite_errorname", None) or ""
-    return name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+    def _ours(self, error: BaseException) -> BaseException:
+        """The error as the engine knows it."""
+        if not isinstance(error, sqlite3.Error):
+            return error
+        holder = self._turn.holder() if self._turn is not None and is_busy(error) else None
+        ours = refused_by_sqlite(error, self.path, waited=self._busy_after, holder=holder)
+        ours.__cause__ = error
+        return ours

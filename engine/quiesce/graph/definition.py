@@ -71,6 +71,8 @@ class Graph:
         self._checks: Checks | None = None
         self._start: str | None = None
         self._frozen = False
+        self._signature: dict[str, Any] | None = None
+        self._digest: str | None = None
 
     # --- registering ---------------------------------------------------------------------------------
 
@@ -316,11 +318,21 @@ class Graph:
 
     def signature(self) -> dict[str, Any]:
         """What its runs depend on, as JSON: nodes, types, declared edges. The same in every process."""
-        return signature_of(self)
+        if self._signature is not None:
+            return self._signature
+        found = signature_of(self)
+        if self._frozen:
+            self._signature = found
+        return found
 
     def version_digest(self) -> str:
         """A short digest of the signature."""
-        return digest_of(self.signature())
+        if self._digest is not None:
+            return self._digest
+        found = digest_of(self.signature())
+        if self._frozen:
+            self._digest = found
+        return found
 
     def __repr__(self) -> str:
         return f"<graph {self.name!r} of {len(self._nodes)} nodes>"

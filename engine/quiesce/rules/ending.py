@@ -15,7 +15,7 @@ from typing import Any
 from quiesce.errors import Fenced, IllegalTransition
 from quiesce.rules.claims import forget_lease
 from quiesce.rules.fence import rest
-from quiesce.rules.release import go, leave_or_wait, lift_parent_locks
+from quiesce.rules.release import WAITING_LOCKS, go, leave_or_wait, lift_parent_locks
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.rules.starting import enclosing_fence
 from quiesce.runs import Ack, Lock
@@ -74,6 +74,9 @@ def _tell_parent(tx: Transaction, run: RunRecord) -> None:
         return
     tx.wake(parent.id, [run.parent_piece], child=run.id)
     tx.log(parent, "child-ended", None, None, {"child": run.id, "state": run.state.value})
+    episode = tx.episode(parent.episode_id) if parent.episode_id else None
+    if episode is not None and episode.cause == "pause":
+        return  # it paused itself, and an end that arrives late is no answer
     go(tx, parent, Request("resume", parent.id, f"end of {run.id}", run.id, remember=False))
 
 
@@ -187,23 +190,18 @@ def retry(tx: Transaction, request: Request, run_id: str, *, accepted: tuple[str
         lift_parent_locks(tx, run, request)
         rest(tx, run)
         return finish(tx, request, Ack(request.id, run.id, True, run.generation))
-    run.locks.pop("fault", None)
-    run.updated_at = tx.now
-    tx.save_run(run, generation=seen)
     if run.lease_holder is not None and not tx.alive(run.lease_holder):
         forget_lease(tx, run)
     for row in tx.pieces(run.id):
         if row.lost:
             row.lost = 0
             tx.move_pieces(run.id, [row])
-    tx.log(
-        run,
-        "retried",
-        request.actor,
-        request.id,
-        {"reason": request.reason, "accepted": accepted is not None},
-    )
-    moved = run.locks.keys() <= {"holds", "child"} and leave_or_wait(tx, run, request)
+    accepts = {"reason": request.reason, "accepted": accepted is not None}
+    tx.log(run, "retried", request.actor, request.id, accepts)
+    run.locks.pop("fault", None)
+    if run.locks.keys() <= WAITING_LOCKS:
+        lift_parent_locks(tx, run, request)
+    moved = leave_or_wait(tx, run, request)
     return finish(tx, request, Ack(request.id, run.id, moved, found(tx, run.id).generation))
 
 

@@ -137,7 +137,7 @@ def rest(tx: Transaction, run: RunRecord) -> None:
         if not held and not waiting:
             return
         children = [child for child in tx.children(run.id) if child.state not in ENDED]
-        if any(child.state is not RunState.PAUSED for child in children):
+        if any(child.state not in (RunState.PAUSED, RunState.CREATED) for child in children):
             return
         asks = held or any("holds" in child.locks for child in children)
         reasons = [hold.reason for hold in tx.open_holds(run.id)] if held else []
@@ -145,7 +145,7 @@ def rest(tx: Transaction, run: RunRecord) -> None:
         reason = reasons[0] if reasons else None
         kind = "holds" if asks else "child"
         if kind == "child":
-            reason = f"waits for {', '.join(child.id for child in children)}, paused by an operator"
+            reason = f"waits for {', '.join(child.id for child in children)}, which an operator stopped"
         fence(tx, run, Lock(kind, reason, None, tx.now), drain_until=tx.now, cause=kind, tree=False)
     if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
         rest(tx, parent)

@@ -19,7 +19,6 @@ from quiesce.errors import (
     Expired,
     Fenced,
     NotResumable,
-    QuiesceError,
     StaleGeneration,
     UnknownHold,
 )
@@ -31,15 +30,25 @@ from quiesce.runs import AnswerAck, Lock, ResumeAck
 from quiesce.states import RunEvent, RunState, advance
 from quiesce.store import HoldRecord, Reader, RunRecord, Transaction
 
-__all__ = ["answer", "expire", "go", "leave_or_wait", "lift_parent_locks", "resume", "sole_hold"]
+__all__ = [
+    "WAITING_LOCKS",
+    "answer",
+    "expire",
+    "go",
+    "leave_or_wait",
+    "lift_parent_locks",
+    "resume",
+    "sole_hold",
+]
 
 WAITING_LOCKS = frozenset({"holds", "child"})
 """Locks that an answer lifts by itself; every other one needs a verb."""
+LIFTED_BY_RESUME = frozenset({"operator", "fault"})
 
 
 def answer(
     tx: Transaction, request: Request, hold_id: str, value: Any, *, verdict: str = "answered"
-) -> AnswerAck | QuiesceError:
+) -> AnswerAck | Expired:
     """Settle an open hold as `answered` or `rejected`, and let go on what waited for it.
 
     An answer that comes after the deadline of a hold that must not stay open settles the hold as the
@@ -51,11 +60,8 @@ def answer(
     if (known := replay(tx, request, AnswerAck)) is not None:
         return known
     hold, run = judge(tx, hold_id)
-    if hold.on_deadline != "hold" and hold.deadline is not None and hold.deadline <= tx.now:
-        expire(tx, hold, run)
-        return Expired(
-            f"hold {hold.id!r} expired at {hold.deadline.isoformat(timespec='seconds')}, before this answer"
-        )
+    if (late := _late(tx, hold, run)) is not None:
+        return late
     if verdict == "answered":
         check_answer(hold, value)
     resumed = _settle(tx, request, hold, run, value, verdict)
@@ -67,6 +73,15 @@ def answer(
             request.id, run.id, resumed, run.generation, hold_id=hold.id, state=verdict, resumed=resumed
         ),
     )
+
+
+def _late(tx: Transaction, hold: HoldRecord, run: RunRecord) -> Expired | None:
+    """Whether an answer comes after the deadline, which then acts first."""
+    if hold.on_deadline == "hold" or hold.deadline is None or hold.deadline > tx.now:
+        return None
+    expire(tx, hold, run)
+    at = hold.deadline.isoformat(timespec="seconds")
+    return Expired(f"hold {hold.id!r} expired at {at}, before this answer; nothing more was changed")
 
 
 def _settle(
@@ -100,8 +115,10 @@ def resume(
     hold: str | None = None,
     episode: str | None = None,
     fault: str | None = None,
-) -> ResumeAck:
+) -> ResumeAck | Expired:
     """Lift what keeps a run, settle a hold if an answer is given, and let go on what can.
+
+    An answer that comes after the deadline is refused as by `answer`: returned, not raised.
 
     Args:
         fault: what is still wrong with a run under the lock `fault`, as the caller just checked.
@@ -127,20 +144,18 @@ def resume(
     if run.state is not RunState.PAUSED:
         if answer is not UNSET:
             sole_hold(tx, run, hold)  # names what is open, or that nothing is
-        ack = _restart(tx, request, run, state)
-    else:
-        ack = _resume_paused(tx, request, run, answer, hold, fault)
-    return finish(tx, request, ack)
+        return finish(tx, request, _restart(tx, request, run, state))
+    ack = _resume_paused(tx, request, run, answer, hold, fault)
+    return ack if isinstance(ack, Expired) else finish(tx, request, ack)
 
 
 def _restart(tx: Transaction, request: Request, run: RunRecord, state: RunState) -> ResumeAck:
     """Resume what is not paused: a reset run, or a running one whose holder is gone."""
     if (outer := enclosing_fence(tx, run)) is not None:
         raise Fenced(f"run {run.id!r} cannot go: the enclosing run {outer!r} is paused; resume that first")
-    seen = run.generation
     if run.state is RunState.CREATED:
-        run.state, run.generation, run.updated_at = state, run.generation + 1, tx.now
-        tx.save_run(run, generation=seen)
+        run.state, run.updated_at = state, tx.now
+        tx.save_run(run, generation=run.generation)
         tx.put_pieces(run.id, [first_piece(run)])
         tx.log(run, "started", request.actor, request.id, {"reason": request.reason})
         return ResumeAck(request.id, run.id, True, run.generation)
@@ -159,29 +174,28 @@ def _restart(tx: Transaction, request: Request, run: RunRecord, state: RunState)
 
 def _resume_paused(
     tx: Transaction, request: Request, run: RunRecord, answer: Any, hold: str | None, fault: str | None
-) -> ResumeAck:
+) -> ResumeAck | Expired:
     if "parent" in run.locks:
         raise Fenced(
             f"run {run.id!r} cannot be resumed by itself: {run.locks['parent'].reason}; resume that run"
         )
     episode_id, seen = run.episode_id, run.generation
-    if "fault" in run.locks:
-        if fault is not None:
-            tx.log(run, "resume-requested", request.actor, request.id, {"fault": fault})
-            return ResumeAck(request.id, run.id, False, run.generation, episode_id=episode_id)
-        del run.locks["fault"]
-    lifted = run.locks.pop("operator", None) is not None
-    run.updated_at = tx.now
-    tx.save_run(run, generation=seen)
+    if "fault" in run.locks and fault is not None:
+        tx.log(run, "resume-requested", request.actor, request.id, {"fault": fault})
+        return ResumeAck(request.id, run.id, False, run.generation, episode_id=episode_id)
+    lifted = run.locks.keys() & LIFTED_BY_RESUME
     if answer is not UNSET:
         target, owner = sole_hold(tx, run, hold)
+        if (late := _late(tx, target, owner)) is not None:
+            return late
         check_answer(target, answer)
         _settle(tx, request, target, owner, answer, "answered")
-        run = found(tx, run.id)
     elif not lifted:
         _let_go(tx, request, run)
-        run = found(tx, run.id)
-    if run.state is RunState.PAUSED and run.locks.keys() <= WAITING_LOCKS:
+    run = found(tx, run.id)
+    if run.state is RunState.PAUSED:
+        for kind in lifted:
+            del run.locks[kind]
         lift_parent_locks(tx, run, request)
         leave_or_wait(tx, run, request)
         if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
@@ -250,7 +264,8 @@ def _let_go(tx: Transaction, request: Request, run: RunRecord) -> None:
             hold.state, hold.answered_by, hold.answered_at = "dropped", request.actor, tx.now
             tx.settle_hold(hold)
             tx.log(owner, "dropped", request.actor, request.id, {"hold": hold.id})
-        tx.wake(owner.id, [hold.piece])
+    for owner_id in dict.fromkeys(hold.run_id for hold in untyped):
+        tx.wake(owner_id, sorted(hold.piece for hold in untyped if hold.run_id == owner_id))
     for owner_id in dict.fromkeys(hold.run_id for hold in untyped):
         if owner_id != run.id:
             go(tx, found(tx, owner_id), request)
@@ -297,12 +312,19 @@ def _leave(tx: Transaction, run: RunRecord, request: Request) -> bool:
 
 
 def _can_run(tx: Reader, run: RunRecord) -> bool:
+    """Whether a piece of the run could begin, or runs, if the locks of the run were gone."""
     counts = tx.piece_counts(run.id)
     if counts.get("queued") or counts.get("running"):
         return True
     if not counts.get("waiting"):
         return not counts.get("held")
-    return any(child.state is RunState.RUNNING for child in tx.children(run.id))
+    return any(_could_run(tx, child) for child in tx.children(run.id))
+
+
+def _could_run(tx: Reader, child: RunRecord) -> bool:
+    if child.state is RunState.PAUSED and "parent" in child.locks:
+        return child.locks.keys() <= WAITING_LOCKS | {"parent"} and _can_run(tx, child)
+    return child.state is RunState.RUNNING
 
 
 def lift_parent_locks(tx: Transaction, run: RunRecord, request: Request) -> None:
@@ -310,22 +332,27 @@ def lift_parent_locks(tx: Transaction, run: RunRecord, request: Request) -> None
     for child in tx.children(run.id):
         if child.locks.pop("parent", None) is None:
             continue
-        child.updated_at = tx.now
-        tx.save_run(child, generation=child.generation)
         if child.locks.keys() <= WAITING_LOCKS:
             lift_parent_locks(tx, child, request)
             leave_or_wait(tx, child, request)
+        else:
+            child.updated_at = tx.now
+            tx.save_run(child, generation=child.generation)
 
 
 def leave_or_wait(tx: Transaction, run: RunRecord, request: Request) -> bool:
-    """Let a run go on; if it cannot, say by its locks what it waits for now."""
+    """Let a paused run go on, whose record has lost locks; if it cannot, say what it waits for now.
+
+    The record is written either way: between the locks that went and the one that says what it waits
+    for there is no moment at which a paused run has none.
+    """
     if _leave(tx, run, request):
         return True
-    if run.state is RunState.PAUSED and run.locks.keys() <= WAITING_LOCKS:
+    if run.locks.keys() <= WAITING_LOCKS:
         asked = tree_holds(tx, run)
         kind = "holds" if asked else "child"
-        if kind not in run.locks:
-            reason = asked[0][0].reason if asked else "waits for a run inside it that is paused"
-            run.locks[kind] = Lock(kind, reason, None, tx.now)
-            tx.save_run(run, generation=run.generation)
+        reason = asked[0][0].reason if asked else "waits for a run inside it that is paused"
+        run.locks = {kind: run.locks.get(kind, Lock(kind, reason, None, tx.now))}
+    run.updated_at = tx.now
+    tx.save_run(run, generation=run.generation)
     return False

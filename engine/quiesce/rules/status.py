@@ -7,9 +7,9 @@ written that down yet. Source: spec engine, 3, 4 (status) and 5.
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
+from quiesce import codec
 from quiesce.rules.holds import listed
 from quiesce.runs import Episode, Event, Receipt, RunStatus
 from quiesce.states import ACTIVE, RunState
@@ -96,7 +96,7 @@ def _shown(tx: Reader, run: RunRecord) -> Any:
     if run.result is None:
         return None
     stored = tx.value(run.id, run.result)
-    return json.loads(stored) if isinstance(stored, bytes) else stored
+    return codec.plain(stored) if isinstance(stored, bytes) else stored
 
 
 def episode_value(row: EpisodeRecord) -> Episode:

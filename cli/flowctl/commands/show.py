@@ -1,0 +1,57 @@
+"""`flowctl show`: one run in full, for a person who has to find out what is wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from flowctl import render, wiring
+from flowctl.options import Plain, Settings, pass_settings
+
+if TYPE_CHECKING:
+    from quiesce.insight import View
+
+__all__ = ["command"]
+
+
+@click.command("show", cls=Plain)
+@click.argument("run")
+@click.option("--events", type=click.IntRange(min=0), default=10, show_default=True, help="Newest events.")
+@pass_settings
+def command(settings: Settings, run: str, events: int) -> None:
+    """RUN in full: locks, holds, pieces, receipts, events."""
+    from quiesce.insight import view
+
+    with wiring.reading(settings) as backend:
+        seen = view(backend.host, wiring.known_run(backend, run), events=events)
+        now = backend.host.clock.now()
+    if settings.json:
+        render.say_json(seen.model_dump(mode="json"))
+        return
+    from flowctl import describe
+
+    for line in describe.status_lines(seen.status, settings, now, shown=None):
+        render.say(line)
+    _tables(seen)
+    if seen.events:
+        render.say("\n" + render.paint("newest events", bold=True))
+        for event in seen.events:
+            render.say("  " + describe.event_line(event))
+
+
+def _tables(seen: View) -> None:
+    if seen.pieces:
+        render.say("\n" + render.paint("pieces", bold=True))
+        rows = [
+            (item.piece, item.name, item.state, item.attempt, item.lost or "", item.hold or item.child or "")
+            for item in seen.pieces
+        ]
+        render.table((seen.pieces[0].kind, "at", "state", "attempt", "lost", "for"), rows)
+    if seen.receipts:
+        render.say("\n" + render.paint("receipts of this pause", bold=True))
+        held = [
+            (item.piece, item.name, item.was, item.drain, item.outcome or "", item.reason or "")
+            for item in seen.receipts
+        ]
+        render.table(("piece", "at", "was", "drain", "outcome", "reason"), held, style_by="drain")

@@ -1,0 +1,62 @@
+"""`flowctl status`: what a run is, or the whole store at a glance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from flowctl import render, wiring
+from flowctl.options import Plain, Settings, pass_settings
+
+if TYPE_CHECKING:
+    from quiesce.insight import Overview
+
+__all__ = ["command"]
+
+
+@click.command("status", cls=Plain)
+@click.argument("run", required=False)
+@pass_settings
+def command(settings: Settings, run: str | None) -> None:
+    """What RUN is; without RUN, the store at a glance."""
+    with wiring.reading(settings) as backend:
+        if run is None:
+            from quiesce.insight import overview
+
+            _show_store(overview(backend.host), settings)
+            return
+        status = backend.status(wiring.known_run(backend, run))
+        if settings.json:
+            render.say_json(status.model_dump(mode="json"))
+            return
+        from flowctl import describe
+
+        for line in describe.status_lines(status, settings, backend.host.clock.now()):
+            render.say(line)
+
+
+def _show_store(seen: Overview, settings: Settings) -> None:
+    if settings.json:
+        render.say_json(seen.model_dump(mode="json"))
+        return
+    from flowctl import describe
+
+    states = ", ".join(
+        render.paint(f"{count} {state}", **render.state_style(state)) for state, count in seen.counts.items()
+    )
+    living = [worker for worker in seen.workers if worker.alive]
+    holds = f"{seen.open_holds} open: {settings.command('holds')}" if seen.open_holds else "none open"
+    pairs = [
+        ("store", render.safe(seen.store)),
+        ("runs", states or "none"),
+        ("holds", holds),
+        ("draining", render.safe(", ".join(seen.draining))),
+        ("unclaimed", render.safe(", ".join(seen.unclaimed))),
+        ("dead holder", render.safe(", ".join(seen.dead))),
+        ("processes", render.safe(", ".join(f"{worker.pid}@{worker.host}" for worker in living))),
+    ]
+    for line in describe.fields(pairs):
+        render.say(line)
+    for run_id in (*seen.dead, *seen.unclaimed):
+        render.say(f"go on:  {settings.command('resume', run_id)}")

@@ -1,0 +1,38 @@
+"""Which stores and kinds the contract is run over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .graphs import Graphs
+from .kinds import Kind
+from .subject import Subject
+
+STORES = {"memory": None, "sqlite": "sqlite:///{folder}/flows.db"}
+KINDS = {"graph": Graphs}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--store", metavar="URL", help="hold only this store against the contract")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "store_url" in metafunc.fixturenames:
+        named = metafunc.config.getoption("--store", None)
+        stores = STORES if named is None else {named.partition(":")[0]: named}
+        metafunc.parametrize("store_url", stores.values(), ids=stores.keys())
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """The flows, as one kind writes them."""
+    made: Kind = KINDS[request.param]()
+    return made
+
+
+@pytest.fixture
+def subject(store_url: str | None, kind: Kind, tmp_path: Path) -> Subject:
+    """A fresh store, and what can be asked of it."""
+    return Subject(None if store_url is None else store_url.format(folder=tmp_path), kind)
