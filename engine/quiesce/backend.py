@@ -108,7 +108,7 @@ class SuspensionBackend(Protocol):
         """Put a message into the box of a run. Raises RunNotFound, IllegalTransition, NotSerializable."""
         ...
 
-    def frames(self, run_id: str) -> list[Frame]:
+    def frames(self, run_id: str) -> Sequence[Frame]:
         """The suspended stack of a run that this process drives. Raises HeldElsewhere."""
         ...
 
@@ -137,7 +137,7 @@ class Driver(Protocol):
         """
         ...
 
-    def frames(self) -> list[Frame]:
+    def frames(self) -> Sequence[Frame]:
         """Where the bodies of this run stand, outermost first; empty where nothing is suspended."""
         ...
 

@@ -156,8 +156,11 @@ class GreenletDriver:
     # --- standing still --------------------------------------------------------------------------------
 
     def look(self) -> RunRecord:
-        """The run as it is now. Raises Over."""
+        """The run as it is now; hears whether a verb let the body go on. Raises Over."""
         run = self.host.read(lambda tx: tx.run(self.run.id))
+        stands = self.host.store.durable and self.piece.state in ("held", "waiting")
+        if stands and self.host.read(lambda tx: tx.woken(self.run.id)):
+            self.piece.state = "queued"
         if self.over is None:
             self.over = self._why_over(run)
         if self.over is not None or run is None:

@@ -132,7 +132,7 @@ def _ask_the_terminal(question: str, expects: Any) -> Any:
         except (EOFError, ValueError, RuntimeError) as error:  # at its end, closed, or there is none
             raise PauseOutsideBody(
                 f"ask_human({question!r}) was called outside an agent's body, where it reads a line from "
-                f"stdin, but stdin is closed ({type(error).__name__}); run it in an agent, or give it an input"
+                f"stdin, but stdin is closed ({type(error).__name__}); run it in an agent, or give it input"
             ) from None
         if expects is None:
             return line
