@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from quiesce.errors import FlowNotFound, FlowNotImportable
 
-__all__ = ["DefinedIn", "Flow", "Flows", "load", "reference"]
+__all__ = ["DefinedIn", "Flow", "Flows", "is_flow", "load", "reference"]
 
 _FILE_MODULE = "quiesce_flow_"
 
@@ -88,10 +88,10 @@ def load(text: str) -> Any:
     try:
         flow = getattr(module, name)
     except AttributeError:
-        flows = sorted(key for key, value in vars(module).items() if _is_flow(value))
+        flows = sorted(key for key, value in vars(module).items() if is_flow(value))
         has = f"; it has {', '.join(flows)}" if flows else ""
         raise FlowNotFound(f"{place} has no {name!r}{has}", flow=text) from None
-    if not _is_flow(flow):
+    if not is_flow(flow):
         raise FlowNotFound(
             f"{text} is a {type(flow).__name__}, not a flow (a Graph, an @agent function or a Team)",
             flow=text,
@@ -99,7 +99,8 @@ def load(text: str) -> Any:
     return flow
 
 
-def _is_flow(value: Any) -> bool:
+def is_flow(value: Any) -> bool:
+    """Whether this is a definition that a run can be started of."""
     return isinstance(value, Flow) and not isinstance(value, type)
 
 

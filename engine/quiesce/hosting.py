@@ -28,7 +28,7 @@ from quiesce.backend import Driver, Mechanism, SuspensionBackend
 from quiesce.clock import Clock
 from quiesce.errors import FlowChanged, FlowNotFound, QuiesceError, RunFailed, StoreError
 from quiesce.fitting import code_changed
-from quiesce.flows import Flows
+from quiesce.flows import Flows, is_flow
 from quiesce.rules import claims, fence, release, starting
 from quiesce.rules.requests import found
 from quiesce.signals import Signal
@@ -543,6 +543,8 @@ class Hosting:
         return codec.encode(value, declared, place=place) if self.store.durable else value
 
     def define(self, flow: Any) -> starting.Definition:
+        if not is_flow(flow):
+            raise FlowNotFound(f"{flow!r} is not a flow (a Graph, an @agent function or a Team)")
         mechanism = self.mechanism(flow.kind)
         mechanism.prepare(flow)
         text, importable = self.flows.add(flow)
