@@ -27,6 +27,7 @@ __all__ = [
     "EpisodeRecord",
     "GroupRow",
     "HoldRecord",
+    "JournalEntry",
     "PieceRow",
     "Pieces",
     "Reader",
@@ -233,6 +234,29 @@ class RunFilter:
     parent: str | None = None
 
 
+@dataclass(slots=True)
+class JournalEntry:
+    """One place in the journal of an agent's run. `value` refers to what is kept: a result, an id.
+
+    `state`: `new` (not written yet), `started` (its effect may or may not have happened), `failed-once`
+    (an attempt failed, another one follows), `done`, `failed` (it gave an error), `fatal` (the error
+    that ended the run), `cancelled` (the body's own time-out or group ended it). `last` is the last place
+    of the group (`gather`) that it belongs to. `aside` is 0 for what the body follows, else which rest
+    it was set aside with.
+    """
+
+    position: int
+    kind: str
+    name: str
+    digest: str
+    state: str = "new"
+    value: int | None = None
+    attempt: int = 0
+    last: int = 0
+    aside: int = 0
+    at: datetime | None = None
+
+
 class Pieces(Protocol):
     """The live frontier of a run whose store keeps no rows for it."""
 
@@ -293,6 +317,10 @@ class Reader(Protocol):
     def groups(self, run_id: str) -> list[GroupRow]: ...
     def arrivals(self, run_id: str) -> list[ArrivalRow]: ...
     def counters(self, run_id: str) -> Any: ...
+
+    def journal(self, run_id: str, *, aside: bool = False) -> list[JournalEntry]:
+        """What the body of this run follows, by position; with `aside`, what was set aside instead."""
+        ...
 
     # episodes, receipts, holds
     def episode(self, episode_id: str) -> EpisodeRecord | None: ...
@@ -390,6 +418,19 @@ class Transaction(Reader, Protocol):
 
     def requeue(self, run_id: str, *, lost: bool) -> int:
         """Queue again what ran or failed; with `lost` count that its process died."""
+        ...
+
+    # the journal of an agent
+    def put_entry(self, run_id: str, entry: JournalEntry) -> None:
+        """Write an entry at its position, new or changed."""
+        ...
+
+    def set_aside(self, run_id: str, position: int) -> int:
+        """Put the entries from this position on aside, where they can be seen; returns how many."""
+        ...
+
+    def forget_journal(self, run_id: str) -> None:
+        """Delete the journal of a run, and the values that only it referred to."""
         ...
 
     # episodes and receipts

@@ -31,13 +31,15 @@ from quiesce.store import (
     WorkerRecord,
 )
 
+from .journal import NoJournal
+
 __all__ = ["MemoryTransaction"]
 
 KEPT_EVENTS = 10_000
 KEPT_HOLDS = 10_000
 
 
-class MemoryTransaction:
+class MemoryTransaction(NoJournal):
     """The rows, and the statements over them."""
 
     def __init__(self, clock: Clock) -> None:

@@ -338,3 +338,32 @@ SELECT number, body FROM messages WHERE run_id = ? ORDER BY number LIMIT 1
 
 -- message.drop
 DELETE FROM messages WHERE number = ?
+
+-- journal.list
+SELECT position, kind, name, digest, state, value, attempt, last, aside, at
+FROM journal WHERE run_id = ? AND aside = 0 ORDER BY position
+
+-- journal.list_aside
+SELECT position, kind, name, digest, state, value, attempt, last, aside, at
+FROM journal WHERE run_id = ? AND aside > 0 ORDER BY aside, position
+
+-- journal.put
+INSERT INTO journal (run_id, position, kind, name, digest, state, value, attempt, last, at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_id, aside, position) DO UPDATE SET
+    state = excluded.state, value = excluded.value, attempt = excluded.attempt, at = excluded.at
+
+-- journal.set_aside: a rest has one number, the next of its run
+UPDATE journal SET aside = (SELECT max(aside) + 1 FROM journal WHERE run_id = ?1)
+WHERE run_id = ?1 AND aside = 0 AND position >= ?2
+
+-- journal.delete
+DELETE FROM journal WHERE run_id = ?
+
+-- blob.sweep: what nothing of its run refers to any more
+DELETE FROM blobs WHERE run_id = ?1
+    AND id NOT IN (SELECT value FROM journal WHERE run_id = ?1 AND value IS NOT NULL)
+    AND id NOT IN (SELECT value FROM pieces WHERE run_id = ?1 AND value IS NOT NULL)
+    AND id NOT IN (SELECT coalesce(input, -1) FROM runs WHERE id = ?1
+                   UNION SELECT coalesce(result, -1) FROM runs WHERE id = ?1
+                   UNION SELECT coalesce(signature, -1) FROM runs WHERE id = ?1)

@@ -18,6 +18,7 @@ from quiesce.store import (
     EpisodeRecord,
     GroupRow,
     HoldRecord,
+    JournalEntry,
     PieceRow,
     Pieces,
     ReceiptRecord,
@@ -32,6 +33,7 @@ from .records import (
     episode_record,
     hold_record,
     instant,
+    journal_entry,
     maybe_instant,
     micros,
     piece_row,
@@ -123,6 +125,10 @@ class SqliteReader:
 
     def woken(self, run_id: str) -> list[int]:
         return [piece for (piece,) in self._run("piece.woken", (run_id,))]
+
+    def journal(self, run_id: str, *, aside: bool = False) -> list[JournalEntry]:
+        rows = self._run("journal.list_aside" if aside else "journal.list", (run_id,))
+        return [journal_entry(row) for row in rows]
 
     def groups(self, run_id: str) -> list[GroupRow]:
         rows = self._run("group.list", (run_id,))

@@ -12,13 +12,14 @@ from typing import Any
 
 from quiesce.runs import Lock
 from quiesce.states import RunState
-from quiesce.store import EpisodeRecord, HoldRecord, PieceRow, ReceiptRecord, RunRecord
+from quiesce.store import EpisodeRecord, HoldRecord, JournalEntry, PieceRow, ReceiptRecord, RunRecord
 
 __all__ = [
     "compact",
     "episode_record",
     "hold_record",
     "instant",
+    "journal_entry",
     "lock_facts",
     "locks_text",
     "maybe_instant",
@@ -169,3 +170,8 @@ def receipt_record(row: tuple[Any, ...]) -> ReceiptRecord:
         overdue_at=maybe_instant(row[13]),
         released_at=maybe_instant(row[14]),
     )
+
+
+def journal_entry(row: tuple[Any, ...]) -> JournalEntry:
+    """A row of `journal`."""
+    return JournalEntry(*row[:9], at=instant(row[9]))

@@ -18,6 +18,7 @@ from quiesce.store import (
     EpisodeRecord,
     GroupRow,
     HoldRecord,
+    JournalEntry,
     PieceRow,
     Pieces,
     RequestRecord,
@@ -212,6 +213,32 @@ class SqliteTransaction(SqliteReader):
 
     def requeue(self, run_id: str, *, lost: bool) -> int:
         return self._change("piece.requeue", (int(lost), run_id))
+
+    # --- journal -----------------------------------------------------------------------------------
+
+    def put_entry(self, run_id: str, entry: JournalEntry) -> None:
+        self._expect(
+            "journal.put",
+            (
+                run_id,
+                entry.position,
+                entry.kind,
+                entry.name,
+                entry.digest,
+                entry.state,
+                entry.value,
+                entry.attempt,
+                entry.last or entry.position,
+                micros(self.now),
+            ),
+        )
+
+    def set_aside(self, run_id: str, position: int) -> int:
+        return self._change("journal.set_aside", (run_id, position))
+
+    def forget_journal(self, run_id: str) -> None:
+        self._run("journal.delete", (run_id,))
+        self._run("blob.sweep", (run_id,))
 
     # --- episodes and receipts ---------------------------------------------------------------------
 

@@ -82,6 +82,23 @@ CREATE TABLE arrivals (
     PRIMARY KEY (run_id, number, place)
 ) STRICT, WITHOUT ROWID;
 
+-- The journal of an agent: what its body did, by position, so that it can be executed again over it.
+CREATE TABLE journal (
+    run_id   TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    aside    INTEGER NOT NULL DEFAULT 0,           -- 0: followed; n: put aside with the n-th rest
+    position INTEGER NOT NULL CHECK (position >= 1),
+    kind     TEXT NOT NULL,
+    name     TEXT NOT NULL,
+    digest   TEXT NOT NULL,
+    state    TEXT NOT NULL CHECK (state IN
+               ('started', 'failed-once', 'done', 'failed', 'fatal', 'cancelled')),
+    value    INTEGER,
+    attempt  INTEGER NOT NULL,
+    last     INTEGER NOT NULL,                     -- of the group of steps that were begun together
+    at       INTEGER NOT NULL,
+    PRIMARY KEY (run_id, aside, position)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE episodes (
     id           TEXT PRIMARY KEY,
     run_id       TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
