@@ -78,6 +78,12 @@ class Continuation:
         self._be_parent()
         return self._greenlet.throw(type(error), error, error.__traceback__)
 
+    @property
+    def context(self) -> Context:
+        """Its context variables; only while it is suspended."""
+        found: Context = self._greenlet.gr_context
+        return found
+
     def frame(self) -> FrameType | None:
         """The innermost frame of a suspended stack; `f_back` leads outwards."""
         found: FrameType | None = None if self._greenlet is None else self._greenlet.gr_frame

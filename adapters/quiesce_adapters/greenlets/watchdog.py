@@ -1,8 +1,8 @@
 """Which body blocks the event loop, and at which line?
 
 A body that computes for long, or calls something that blocks, stops all others of its loop. A daemon thread
-looks twice a second whether the same stretch of one body still runs, and says where it stands. It goes to
-sleep when no body has run for a while, so an idle process is not woken.
+looks twice a second whether the same stretch of one body still runs, and says where it stands. It ends when
+no body has run for a while, so an idle process is not woken.
 
 Source: spec agent, "Concurrency" (watchdog).
 """
@@ -27,48 +27,37 @@ class Watchdog:
     """Watches the bodies of one thread."""
 
     def __init__(self) -> None:
-        self._owner = threading.get_ident()
+        self._owner = 0
         self._stretch = 0
         self._running: str | None = None
-        self._asleep = True
-        self._awake = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._looks = False
 
     def enter(self, run_id: str) -> None:
         """A body of this run goes on, now."""
         self._stretch += 1
         self._running = run_id
-        if self._asleep:
-            self._rouse()
+        if not self._looks:
+            self._looks = True
+            self._owner = threading.get_ident()
+            threading.Thread(target=self._look, name="quiesce watchdog", daemon=True).start()
 
     def leave(self) -> None:
         """It gave the loop back."""
         self._running = None
 
-    def _rouse(self) -> None:
-        self._asleep = False
-        self._owner = threading.get_ident()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._look, name="quiesce watchdog", daemon=True)
-            self._thread.start()
-        self._awake.set()
-
     def _look(self) -> None:
-        pause = threading.Event()
-        while True:
-            self._awake.wait()
-            self._awake.clear()
-            seen, looks, reported = self._stretch, 0, 0
-            while looks < _IDLE_LOOKS or self._running is not None:
-                pause.wait(BLOCKED_AFTER / 2)
-                if self._stretch != seen:
-                    seen, looks = self._stretch, 0
-                    continue
-                looks += 1
-                if looks == 2 and self._running is not None and reported != seen:
-                    reported = seen
-                    self._report(self._running)
-            self._asleep = True
+        pause = threading.Event()  # never set: a sleep
+        seen, looks = self._stretch, 0
+        while looks < _IDLE_LOOKS or self._running is not None:
+            pause.wait(BLOCKED_AFTER / 2)
+            if self._stretch != seen:
+                seen, looks = self._stretch, 0
+                continue
+            looks += 1
+            running = self._running
+            if looks == 2 and running is not None:
+                self._report(running)
+        self._looks = False
 
     def _report(self, run_id: str) -> None:
         frame = sys._current_frames().get(self._owner)

@@ -22,7 +22,7 @@ from quiesce.runs import Ack, Lock
 from quiesce.states import ENDED, RunEvent, RunState, advance
 from quiesce.store import RunRecord, Transaction
 
-__all__ = ["cancel", "complete", "fail", "reset", "retry"]
+__all__ = ["cancel", "complete", "continue_as_new", "fail", "reset", "retry"]
 
 
 def complete(tx: Transaction, run: RunRecord, value: Any) -> None:
@@ -78,6 +78,20 @@ def _tell_parent(tx: Transaction, run: RunRecord) -> None:
     if episode is not None and episode.cause == "pause":
         return  # it paused itself, and an end that arrives late is no answer
     go(tx, parent, Request("resume", parent.id, f"end of {run.id}", run.id, remember=False))
+    rest(tx, found(tx, parent.id))  # it may have been all that still ran in there
+
+
+def continue_as_new(tx: Transaction, run: RunRecord, value: Any) -> None:
+    """The same run of an agent begins again with another input and a fresh journal; its children end."""
+    run.input = tx.put_value(run.id, value)
+    run.updated_at = tx.now
+    tx.save_run(run, generation=run.generation)
+    tx.withdraw_holds(run.id)
+    _cancel_descendants(tx, run, f"run {run.id} continued as a new one")
+    number = dict(tx.counters(run.id) or {}).get("round", 1) + 1
+    tx.put_counters(run.id, {"round": number})
+    tx.forget_journal(run.id)
+    tx.log(run, "continued-as-new", None, None, {"round": number})
 
 
 def cancel(tx: Transaction, request: Request, run_id: str) -> Ack:

@@ -60,6 +60,8 @@ def pause(tx: Transaction, request: Request, run_id: str, drain_until: datetime)
             ),
         )
     captured, draining = fence(tx, run, lock, drain_until=drain_until, cause="operator", request=request)
+    if not draining:
+        _rest_above(tx, run)
     return finish(
         tx,
         request,
@@ -147,6 +149,11 @@ def rest(tx: Transaction, run: RunRecord) -> None:
         if kind == "child":
             reason = f"waits for {', '.join(child.id for child in children)}, which an operator stopped"
         fence(tx, run, Lock(kind, reason, None, tx.now), drain_until=tx.now, cause=kind, tree=False)
+    _rest_above(tx, run)
+
+
+def _rest_above(tx: Transaction, run: RunRecord) -> None:
+    """A run stands still: so does the enclosing one, if it only waited for this."""
     if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
         rest(tx, parent)
 
@@ -171,6 +178,7 @@ def settle_drain(tx: Transaction, run: RunRecord) -> None:
         episode.quiescent_at = tx.now
         tx.save_episode(episode)
         tx.log(run, "quiescent", None, None, {})
+        _rest_above(tx, run)
 
 
 def mark_overdue(tx: Transaction, episode_id: str) -> int:
