@@ -6,6 +6,7 @@ cancel, reset, retry. `runtime.py` is the entry to read; `ARCHITECTURE.md` expla
 
 from quiesce import errors
 from quiesce.agent import (
+    action,
     agent,
     ask_human,
     await_,
@@ -72,6 +73,7 @@ __all__ = [
     "Store",
     "SuspensionBackend",
     "Transition",
+    "action",
     "agent",
     "ask_human",
     "await_",

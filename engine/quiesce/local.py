@@ -177,7 +177,9 @@ class LocalBackend:
         await self._ready_to_drive()
         self.host.errors.pop(run_id, None)
         self.host.unseen.discard(run_id)
-        return await self.host.write(lambda tx: ending.retry(tx, request, run_id, accepted=accepted))
+        return await self.host.write(
+            lambda tx: ending.retry(tx, request, run_id, accepted=accepted, leave_journal=accept_changes)
+        )
 
     async def takeover(self, run_id: str, asked: Asked) -> Ack:
         request = self._request("takeover", run_id, asked, {})

@@ -236,13 +236,14 @@ class RunFilter:
 
 @dataclass(slots=True)
 class JournalEntry:
-    """One place in the journal of an agent's run. `value` refers to what is kept: a result, an id.
+    """One place in the journal of an agent's run. `value` refers to what it gave: a result, an error.
 
     `state`: `new` (not written yet), `started` (its effect may or may not have happened), `failed-once`
     (an attempt failed, another one follows), `done`, `failed` (it gave an error), `fatal` (the error
-    that ended the run), `cancelled` (the body's own time-out or group ended it). `last` is the last place
-    of the group (`gather`) that it belongs to. `aside` is 0 for what the body follows, else which rest
-    it was set aside with.
+    that ended the run), `cancelled` (the body's own time-out or group ended it); of an action `prepared`,
+    `waiting`, `approved`, `committing`, `committed`, `rejected`, `failed`. `last` is the last place of
+    the group (`gather`) that it belongs to. `aside` is 0 for what the body follows, else which rest it
+    was set aside with.
     """
 
     position: int
@@ -253,6 +254,7 @@ class JournalEntry:
     value: int | None = None
     attempt: int = 0
     last: int = 0
+    hold: str | None = None
     aside: int = 0
     at: datetime | None = None
 
@@ -421,8 +423,12 @@ class Transaction(Reader, Protocol):
         ...
 
     # the journal of an agent
-    def put_entry(self, run_id: str, entry: JournalEntry) -> None:
-        """Write an entry at its position, new or changed."""
+    def put_entry(self, run_id: str, entry: JournalEntry, *, was: str | None = None) -> None:
+        """Write an entry at its position, new or changed; with `was`, only if it is in that state.
+
+        Raises:
+            StaleLease: it is in another state; nothing was written.
+        """
         ...
 
     def set_aside(self, run_id: str, position: int) -> int:

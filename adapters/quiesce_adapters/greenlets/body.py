@@ -2,7 +2,8 @@
 
 `go` runs the body until it makes a trap or ends. Whatever it awaits on the way is yielded to the event loop
 by the driver's task, which is therefore the task that the body is in: its cancel scopes, its identity.
-A body that came back from an await while its run is paused stands still right there.
+A body that came back from an await while its run is paused stands still right there, unless a step is under
+way, which began before the fence and comes to its end.
 
 Ending a body early is raising `Unwind` where it stands. Its `finally` blocks may await; a trap in them
 raises `Unwind` again, and one that is made although nothing unwinds any more comes from a body that has
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from quiesce.agent.body import CURRENT, Unwind
+from quiesce.agent.body import CURRENT, STEP, Unwind
 from quiesce.agent.definition import Agent
 from quiesce.agent.traps import Safepoint, Trap
 from quiesce.clock import Clock
@@ -33,7 +34,7 @@ from .continuation import Continuation, Ended
 if TYPE_CHECKING:
     from .driver import GreenletDriver
 
-__all__ = ["Ended", "LiveBody", "Over"]
+__all__ = ["Anew", "Ended", "LiveBody", "Over"]
 
 T = TypeVar("T")
 
@@ -50,6 +51,14 @@ class Over(BaseException):
         super().__init__(why)
 
 
+class Anew(BaseException):
+    """The run begins again, with this input as the store keeps it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        super().__init__("continued as a new one")
+
+
 class LiveBody:
     """One body, from its start to its end."""
 
@@ -64,10 +73,12 @@ class LiveBody:
         "effects",
         "execution",
         "fenced",
+        "idle",
         "journal",
         "run_id",
         "started",
         "swallowed",
+        "tasks",
         "unwinding",
     )
 
@@ -77,6 +88,7 @@ class LiveBody:
         self.clock: Clock = driver.host.clock
         self.journal = False
         self.fenced = False
+        self.tasks = self.idle = 0
         self.awaiting = False
         self.started = False
         self.unwinding = False
@@ -136,7 +148,7 @@ class LiveBody:
                 continue
             if self._driver.over is not None and _is_cancellation(value, error):
                 raise Over(self._driver.over)
-            if self.fenced:
+            if self.fenced and not self.tasks and self._continuation.context.get(STEP) is None:
                 yield from self._driver.stand().__await__()
 
     async def unwind(self, why: str, *, effects: bool) -> Ended:

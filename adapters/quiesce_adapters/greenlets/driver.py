@@ -17,6 +17,7 @@ Source: spec agent; spec engine, 4 (pause, cancel, reset).
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -35,8 +36,10 @@ from quiesce.signals import Signal
 from quiesce.states import RunState
 from quiesce.store import RunRecord, Transaction
 
-from .body import Ended, LiveBody, Over
+from .asking import Asking
+from .body import Anew, Ended, LiveBody, Over
 from .piece import PIECE, BodyPiece
+from .recorder import Diverged, Recorder
 from .serving import Serving
 from .watchdog import Watchdog
 
@@ -54,15 +57,17 @@ class GreenletDriver:
 
     __slots__ = (
         "_agent",
-        "_body",
         "_guard",
         "_late",
         "_released",
         "_serving",
         "_signal",
+        "asking",
+        "body",
         "host",
         "over",
         "piece",
+        "recorder",
         "run",
         "watchdog",
     )
@@ -75,7 +80,10 @@ class GreenletDriver:
         """Why this run is not to be driven any further here; None while it is."""
         self.piece = BodyPiece(run.entry, run.input)
         self._agent = agent
-        self._body: LiveBody | None = None
+        self.body: LiveBody | None = None
+        self.recorder: Recorder | None = None
+        """Of a durable run."""
+        self.asking = Asking(self)
         self._guard: anyio.CancelScope | None = None
         self._signal = Signal()
         self._late: BaseException | None = None
@@ -88,22 +96,40 @@ class GreenletDriver:
         """Run the body until it has ended, or the run is not to be driven here any further."""
         with anyio.CancelScope() as self._guard:
             await self._load()
-            body = LiveBody(self, self.run.id, self.run.execution, self._agent)
             try:
                 await self.until(lambda: True)
-                body.give(self._input())
-                self._body = body
-                out = await body.go()
-                while not isinstance(out, Ended):
-                    out = await self._answer(body, out)
-                await self._end(out)
-            except (Over, StaleLease) as reason:
-                await self._unwind(body, reason)
-            except StoreError:
-                await self._unwind(body, Over("broken"))
-                raise
-            finally:
-                self._body = None
+            except (Over, StaleLease):
+                return
+            while await self._drive_body():
+                pass
+
+    async def _drive_body(self) -> bool:
+        """One body, from its start; whether another one follows, since it was continued as new."""
+        body = LiveBody(self, self.run.id, self.run.execution, self._agent)
+        try:
+            if self.host.store.durable:
+                self.recorder = Recorder(self)
+                body.journal = True
+            body.give(self._input())
+            self.body = body
+            out = await body.go()
+            while not isinstance(out, Ended):
+                out = await self._answer(body, out)
+            await self._end(out)
+        except Anew as anew:
+            await self._begin_anew(body, anew.value)
+            return True
+        except Diverged as diverged:
+            await self._fault(str(diverged))
+            await self._unwind(body, Over("at fault"))
+        except (Over, StaleLease) as reason:
+            await self._unwind(body, reason)
+        except StoreError:
+            await self._unwind(body, Over("broken"))
+            raise
+        finally:
+            self.body = None
+        return False
 
     async def _load(self) -> None:
         live = self.host.read(lambda tx: tx.frontier(self.run.id))
@@ -111,6 +137,9 @@ class GreenletDriver:
             self.piece = live
         elif not self.host.store.durable:
             await self.host.write(lambda tx: tx.attach(self.run.id, self.piece))
+        else:
+            for row in self.host.read(lambda tx: tx.pieces(self.run.id)):
+                self.piece.lost, self.piece.attempt = row.lost, row.attempt
 
     def _input(self) -> Any:
         ref = self.run.input
@@ -119,11 +148,50 @@ class GreenletDriver:
         stored = self.host.read(lambda tx: tx.value(self.run.id, ref))
         return codec.decode(stored, self._agent.input_type) if self.host.store.durable else stored
 
+    def input_of(self, value: Any) -> Any:
+        """An input as the store keeps it. Raises InputRejected, NotSerializable."""
+        checked = self._agent.check_input(value)
+        if not self.host.store.durable:
+            return checked
+        return codec.encode(checked, self._agent.input_type, place=f"input of {self._agent.name!r}")
+
+    async def _begin_anew(self, body: LiveBody, value: Any) -> None:
+        """Commit the new input, and end the body that handed it over."""
+
+        def work(tx: Transaction) -> None:
+            run = self.current(tx)
+            ending.continue_as_new(tx, run, value)
+            self.run.input = self.piece.value = run.input
+            self.piece.state, self.piece.lost = "running", 0
+            if self.host.store.durable:
+                tx.put_pieces(self.run.id, [self.piece.row()])
+
+        await self.write(work)
+        await self._unwind(body, Over("continued as a new one"))
+        assert self._guard is not None
+        self._guard.shield, self._guard.deadline = False, math.inf
+
+    async def _fault(self, why: str) -> None:
+        """Pause the run, which must not go on as it is."""
+
+        def work(tx: Transaction) -> None:
+            run = self.current(tx)
+            self.piece.state = "queued"
+            self.keep(tx)
+            if run.state is RunState.PAUSED:
+                fence.release_piece(tx, run, PIECE)
+            claims.fault(tx, run, why)
+
+        try:
+            await self.write(work)
+        except (Over, StaleLease):
+            pass  # somebody else goes on with it, and will see for themselves
+
     async def _answer(self, body: LiveBody, trap: Trap) -> Trap | Ended:
         """Serve a trap, and go on until the next one."""
         try:
             value = await self._serving.serve(trap)
-        except (Over, StoreError, StaleLease, KeyboardInterrupt, SystemExit, GeneratorExit):
+        except (Over, Anew, Diverged, StoreError, StaleLease, KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:  # meant for the body: a refusal, or a time-out of its own
             if self.over is not None:
@@ -134,13 +202,30 @@ class GreenletDriver:
         return await body.go(value)
 
     async def serve_task(self, trap: Trap) -> Any:
-        """Serve a trap of a task that the body started."""
-        return await self._serving.serve(trap)
+        """Serve a trap of a task that the body started; if the run is over, it is not served any more."""
+        try:
+            return await self._serving.serve(trap)
+        except (Over, StaleLease, StoreError) as reason:
+            self.over = self.over or (reason.why if isinstance(reason, Over) else "lost")
+            self.host.interrupt(self.run.id)
+            await anyio.sleep_forever()
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks of a `gather` the body waits for."""
+        return 0 if self.body is None else self.body.tasks
+
+    @property
+    def idle(self) -> int:
+        """How many of these wait for an answer, or at a fence."""
+        return 0 if self.body is None else self.body.idle
 
     def notify(self) -> None:
         """The run's rows changed, or the host is closing: look again."""
         self._signal.set()
-        body = self._body
+        for signal in self.asking.signals:
+            signal.set()
+        body = self.body
         if self.over is None:
             run = self.host.read(lambda tx: tx.run(self.run.id))
             self.over = self._why_over(run)
@@ -151,7 +236,7 @@ class GreenletDriver:
 
     def frames(self) -> list[Frame]:
         """Where the body stands."""
-        return [] if self._body is None else self._body.frames()
+        return [] if self.body is None else self.body.frames()
 
     # --- standing still --------------------------------------------------------------------------------
 
@@ -191,12 +276,26 @@ class GreenletDriver:
             if run.state is RunState.PAUSED and self.piece.state == "running":
                 await self._release(run)
             await self._wait()
-        self.piece.state = "running"
-        if self._body is not None:
-            self._body.fenced = False
+        await self.go_on()
+        if self.body is not None:
+            self.body.fenced = False
         if self._late is not None:
             late, self._late = self._late, None
             raise late
+
+    async def go_on(self) -> None:
+        """The body runs from now on: that is known to everybody before it does."""
+
+        def work(tx: Transaction) -> bool:
+            if self.current(tx).state is RunState.PAUSED:
+                return False
+            self.keep(tx)
+            return True
+
+        stood, self.piece.state = self.piece.state, "running"
+        if self.host.store.durable and stood != "running" and not await self.write(work):
+            self.piece.state = "queued"
+            await self.until(lambda: True)
 
     async def stand(self) -> None:
         """A safe point of a run that is, or was, paused: wait until it runs."""
@@ -272,8 +371,10 @@ class GreenletDriver:
     # --- the end ---------------------------------------------------------------------------------------
 
     async def _end(self, out: Ended) -> None:
-        error = out.error
-        value = out.value
+        error, value = out.error, out.value
+        if self.recorder is not None:
+            await self.recorder.end(error)
+        culprit = self.recorder.culprit(error) if self.recorder is not None else None
         if error is None and self.host.store.durable:
             try:
                 value = codec.encode(value, self._agent.output_type, place=f"result of {self._agent.name!r}")
@@ -291,6 +392,9 @@ class GreenletDriver:
                 return
             self.piece.state = "failed"
             self.keep(tx)
+            if culprit is not None:
+                culprit.state = "fatal"
+                tx.put_entry(run.id, culprit)
             ending.fail(tx, run, _told(error), tx.now + timedelta(seconds=self.host.drain_timeout))
 
         if error is not None:
@@ -313,7 +417,7 @@ class GreenletDriver:
         assert self._guard is not None
         self._guard.shield = True  # what cancels this task has been heard; the clean-up may await
         self._guard.deadline = anyio.current_time() + self.host.drain_timeout
-        effects = why in ("cancelled", "reset", "ended") or not self.host.store.durable
+        effects = why in _DONE_WITH or not self.host.store.durable
         out = await body.unwind(f"run {self.run.id!r} is {_WHY.get(why, why)}", effects=effects)
         if body.swallowed:
             log.error(
@@ -328,6 +432,8 @@ class GreenletDriver:
             )
 
 
+_DONE_WITH = ("cancelled", "reset", "ended", "continued as a new one")
+"""Nobody goes on with such a body, so its clean-up is all that follows."""
 _WHY = {"closing": "handed back, since the runtime closes", "lost": "driven by another process now"}
 
 

@@ -7,152 +7,217 @@ ends something that had begun (`Finish`) and what stops by itself (`Ask`).
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+import anyio
 
 from quiesce import codec
 from quiesce.agent.recorded import draw
 from quiesce.agent.traps import (
     Act,
+    Approve,
     Ask,
+    Attempt,
+    Begin,
+    ContinueAsNew,
+    Doubt,
     Draw,
+    Finish,
     Receive,
     Safepoint,
     Send,
+    Settle,
     Sleep,
     Spawn,
     Trap,
     Wait,
 )
 from quiesce.backend import Asked
-from quiesce.errors import Deadlock, Expired, IllegalTransition, Rejected, RunCancelled
-from quiesce.rules import fence, holds, starting, waits
+from quiesce.errors import (
+    Deadlock,
+    Expired,
+    IllegalTransition,
+    Rejected,
+    RunCancelled,
+    StaleLease,
+    StoreError,
+)
+from quiesce.rules import fence, starting, waits
 from quiesce.rules.requests import Request, found
-from quiesce.runs import Lock, RunStatus
+from quiesce.runs import Ack, AnswerAck, PauseAck, ResumeAck, RunStatus
 from quiesce.states import ENDED, RunState
-from quiesce.store import RunRecord, Transaction
+from quiesce.store import JournalEntry, RunRecord, Transaction
 
+from .body import Anew
 from .piece import PIECE
+from .recorder import Recorder
+from .stepping import Stepping
 
 if TYPE_CHECKING:
     from .driver import GreenletDriver
 
 __all__ = ["Serving"]
 
+_ACKS = {
+    "status": RunStatus,
+    "pause": PauseAck,
+    "resume": ResumeAck,
+    "answer": AnswerAck,
+    "reject": AnswerAck,
+    "cancel": Ack,
+}
+"""What each verb gives, by which it is kept."""
+
 
 class Serving:
     """Serves the traps of one body."""
 
-    __slots__ = ("_driver", "_host", "_run_id")
+    __slots__ = ("_driver", "_host", "_run_id", "_stepping")
 
     def __init__(self, driver: GreenletDriver) -> None:
         self._driver = driver
         self._host = driver.host
         self._run_id = driver.run.id
+        self._stepping = Stepping(driver)
 
     async def serve(self, trap: Trap) -> Any:
         """The value of a trap; what it raises is for the body. Raises Over, StaleLease, StoreError too."""
         match trap:
-            case Ask():
-                return await self._ask(trap)
             case Safepoint():
                 return await self._driver.stand()
+            case Settle():
+                return await self._driver.asking.rest()
+            case Finish():
+                return await self._stepping.finish(trap)
+            case Approve():
+                return await self._stepping.approve(trap)
+            case Doubt():
+                return await self._stepping.doubt(trap)
+            case Attempt():
+                return await self._stepping.attempt(trap)
+            case Begin():
+                await self._stand_if_fenced()
+                return await self._stepping.begin(trap)
+            case ContinueAsNew(value):
+                await self._stand_if_fenced()
+                raise Anew(self._driver.input_of(value))
+        if self._driver.recorder is None or trap.kind is None:
+            return await self._effect(trap, None)
+        return await self._recorded(trap, self._driver.recorder)
+
+    async def _stand_if_fenced(self) -> None:
         if self._driver.look().state is RunState.PAUSED:
             await self._driver.stand()
+
+    async def _recorded(self, trap: Trap, recorder: Recorder) -> Any:
+        """What the journal has of a trap; else its effect, which is written there."""
+        entry = await recorder.place(trap)
+        if entry.state == "done":
+            return self._given(trap, entry, recorder)
+        if entry.state in ("failed", "fatal") and entry.value is not None:
+            raise recorder.error(entry)
+        if entry.state == "cancelled":
+            await anyio.sleep_forever()
+        try:
+            return await self._effect(trap, entry)
+        except (StaleLease, StoreError):
+            raise
+        except (Rejected, Expired) as error:
+            if not isinstance(trap, Ask):
+                raise await recorder.failed(entry, error) from None
+            raise recorder.gave(error, entry) from None
+        except Exception as error:
+            raise await recorder.failed(entry, error) from None
+        except anyio.get_cancelled_exc_class():
+            if self._driver.over is None:  # a time-out of the body's own
+                await self._driver.write(lambda tx: recorder.note(tx, entry, "cancelled"))
+            raise
+
+    def _given(self, trap: Trap, entry: JournalEntry, recorder: Recorder) -> Any:
+        match trap:
+            case Wait(run_id, "end"):
+                return self._host.value_of(self._host.read(lambda tx: found(tx, run_id)))
+            case Wait():
+                return recorder.value(entry, RunStatus)
+            case Act(verb):
+                return recorder.value(entry, _ACKS[verb])
+        return recorder.value(entry)
+
+    async def _effect(self, trap: Trap, entry: JournalEntry | None) -> Any:
+        if isinstance(trap, Ask):
+            return await self._driver.asking.ask(trap, entry)
+        await self._stand_if_fenced()
         match trap:
             case Receive():
-                return await self._receive(trap)
+                return await self._receive(trap, entry)
             case Send():
-                await self._host.verbs.send(trap.run_id, trap.message, self._asked())
+                await self._host.verbs.send(trap.run_id, trap.message, self._asked(entry))
+                await self._keep(entry, None)
                 return None
             case Sleep():
-                return await self._sleep(trap)
+                return await self._sleep(trap, entry)
             case Spawn():
-                return await self._spawn(trap)
+                return await self._spawn(trap, entry)
             case Wait(run_id, "end"):
-                return await self._result(run_id)
+                value = await self._result(run_id)
+                await self._keep(entry, None)
+                return value
             case Wait(run_id):
-                return await self._settled(run_id)
-            case Act():
-                return await self._act(trap)
+                seen = await self._settled(run_id)
+                await self._keep(entry, codec.encode(seen, RunStatus) if entry is not None else None)
+                return seen
+            case Act(verb):
+                ack = await self._act(trap, entry)
+                await self._keep(entry, codec.encode(ack, _ACKS[verb]) if entry is not None else None)
+                return ack
             case Draw(what):
-                return draw(self._host.clock, what)
-        raise AssertionError(f"a run without a journal makes no {type(trap).__name__}")
+                drawn = draw(self._host.clock, what)
+                await self._keep(entry, codec.encode(drawn) if entry is not None else None)
+                return drawn
+        raise AssertionError(f"nothing serves {type(trap).__name__}")
 
-    def _asked(self, reason: str | None = None) -> Asked:
-        return Asked(actor=f"run {self._run_id}", reason=reason)
+    async def _keep(self, entry: JournalEntry | None, value: bytes | None) -> None:
+        """Write that an entry is done, in a transaction of its own; its effect may be asked for again."""
+        if entry is not None:
+            assert self._driver.recorder is not None
+            await self._driver.recorder.done(entry, value)
 
-    # --- questions -------------------------------------------------------------------------------------
-
-    async def _ask(self, trap: Ask) -> Any:
-        question = self._question(trap)
-        hold_id = self._host.clock.new_id("hold")
-        piece = self._driver.piece
-
-        def work(tx: Transaction) -> str:
-            run = self._driver.current(tx)
-            hold = holds.ask(tx, run, question, hold_id)
-            piece.state, piece.hold = "held", hold.id
-            self._driver.keep(tx)
-            if run.state is RunState.PAUSED:
-                fence.release_piece(tx, run, PIECE)
-                self._add_lock(tx, run, Lock("holds", trap.reason, None, tx.now))
-            fence.rest(tx, run)
-            return hold.id
-
-        asked = await self._driver.write(work)
-        if trap.deadline is not None:
-            self._host.deadline_changed()
-        try:
-            await self._driver.until(lambda: piece.state == "queued")
-        finally:
-            piece.hold = None
-        hold = self._host.read(lambda tx: tx.hold(asked))
-        assert hold is not None
-        if hold.state == "rejected":
-            raise Rejected(str(hold.answer))
-        if hold.state == "expired":
-            raise Expired(f"nobody answered {trap.reason or 'the question'!r} before its deadline")
-        if hold.state != "answered":
-            return None  # let go by a resume without an answer
-        if trap.expects is None:
-            return hold.answer
-        return codec.validate_json(hold.answer, trap.expects, place="answer")
-
-    def _question(self, trap: Ask) -> holds.Question:
-        expects = codec.schema(trap.expects)
-        on_deadline = trap.on_deadline
-        if isinstance(on_deadline, tuple):
-            on_deadline = ("answer", codec.jsonable(on_deadline[1], place="on_deadline"))
-            if expects is not None:
-                codec.check_schema(on_deadline[1], expects)
-        return holds.Question(
-            path=self._driver.piece.name,
-            piece=PIECE,
-            reason=trap.reason,
-            key=trap.key,
-            payload=codec.jsonable(trap.payload, place="payload of the question"),
-            expects=expects,
-            deadline=trap.deadline,
-            on_deadline=on_deadline,
-        )
-
-    def _add_lock(self, tx: Transaction, run: RunRecord, lock: Lock) -> None:
-        if lock.kind not in run.locks:
-            run.locks[lock.kind] = lock
-            run.updated_at = tx.now
-            tx.save_run(run, generation=run.generation)
+    def _asked(self, entry: JournalEntry | None) -> Asked:
+        """Who asks; from a durable body under an id that is the same when it is executed again."""
+        recorder = self._driver.recorder
+        request_id = None if entry is None or recorder is None else recorder.journal.key(entry)
+        return Asked(request_id=request_id, actor=f"run {self._run_id}")
 
     # --- time and messages -----------------------------------------------------------------------------
 
-    async def _sleep(self, trap: Sleep) -> None:
+    async def _sleep(self, trap: Sleep, entry: JournalEntry | None) -> None:
         clock = self._host.clock
-        until = trap.until or clock.now() + timedelta(seconds=trap.seconds)
+        until = await self._instant(trap.until or clock.now() + timedelta(seconds=trap.seconds), entry)
         self._host.alarm(until, self._driver.notify)
         await self._driver.until(lambda: clock.now() >= until)
 
-    async def _receive(self, trap: Receive) -> Any:
+    async def _instant(self, fresh: datetime, entry: JournalEntry | None) -> datetime:
+        """An instant that is waited for: the one that was kept when the wait began."""
+        recorder = self._driver.recorder
+        if entry is None or recorder is None:
+            return fresh
+        if entry.value is not None:
+            kept: datetime = recorder.value(entry)
+            return kept
+
+        def work(tx: Transaction) -> None:
+            self._driver.current(tx)
+            recorder.note(tx, entry, "started", codec.encode(fresh))
+
+        await self._driver.write(work)
+        return fresh
+
+    async def _receive(self, trap: Receive, entry: JournalEntry | None) -> Any:
         clock, deadline = self._host.clock, trap.deadline
+        if deadline is not None:
+            deadline = await self._instant(deadline, entry)
         if deadline is not None:
             self._host.alarm(deadline, self._driver.notify)
 
@@ -164,7 +229,10 @@ class Serving:
 
         def take(tx: Transaction) -> tuple[Any] | None:
             self._driver.current(tx)
-            return tx.take_message(self._run_id)
+            found = tx.take_message(self._run_id)
+            if found is not None and entry is not None and self._driver.recorder is not None:
+                self._driver.recorder.note(tx, entry, "done", found[0])
+            return found
 
         await self._driver.until(lambda: arrived() or late())
         taken = await self._driver.write(take)
@@ -174,7 +242,7 @@ class Serving:
 
     # --- other runs ------------------------------------------------------------------------------------
 
-    async def _spawn(self, trap: Spawn) -> str:
+    async def _spawn(self, trap: Spawn, entry: JournalEntry | None) -> str:
         what, value = self._host.describe(trap.flow, trap.input)
         child_id = self._host.clock.new_id("run")
         request = Request("start", "", "", f"run {self._run_id}", remember=False)
@@ -183,6 +251,8 @@ class Serving:
             if self._driver.current(tx).state is RunState.PAUSED:
                 return False
             starting.start(tx, request, child_id, what, value, parent=(self._run_id, PIECE))
+            if entry is not None and self._driver.recorder is not None:
+                self._driver.recorder.note(tx, entry, "done", codec.encode(child_id))
             return True
 
         while not await self._driver.write(work):
@@ -258,18 +328,19 @@ class Serving:
                 f"run {self._run_id!r} would wait for itself: " + " waits for ".join(map(repr, circle))
             )
 
-    async def _act(self, trap: Act) -> Any:
+    async def _act(self, trap: Act, entry: JournalEntry | None) -> Any:
         verbs, run_id = self._host.verbs, trap.run_id
+        asked = self._asked(entry)
         match trap.verb, trap.arguments:
             case "status", ():
                 return verbs.status(run_id)
             case "pause", (reason,):
-                return await verbs.pause(run_id, self._asked(reason), self._host.drain_timeout)
+                return await verbs.pause(run_id, replace(asked, reason=reason), self._host.drain_timeout)
             case "resume", (answer, hold):
-                return await verbs.resume(run_id, self._asked(), answer, hold)
+                return await verbs.resume(run_id, asked, answer, hold)
             case ("answer" | "reject") as verb, (value, hold):
                 target = hold if hold is not None else verbs.sole_hold(run_id)
-                return await verbs.answer(target, value, self._asked(), rejected=verb == "reject")
+                return await verbs.answer(target, value, asked, rejected=verb == "reject")
             case "cancel", (reason,):
-                return await verbs.cancel(run_id, self._asked(reason))
+                return await verbs.cancel(run_id, replace(asked, reason=reason))
         raise AssertionError(f"no verb {trap.verb!r} for a body")

@@ -13,7 +13,7 @@ class NoJournal:
     def journal(self, run_id: str, *, aside: bool = False) -> list[JournalEntry]:
         return []
 
-    def put_entry(self, run_id: str, entry: JournalEntry) -> None:
+    def put_entry(self, run_id: str, entry: JournalEntry, *, was: str | None = None) -> None:
         raise AssertionError("a body in memory has no journal")
 
     def set_aside(self, run_id: str, position: int) -> int:

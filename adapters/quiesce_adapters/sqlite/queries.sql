@@ -340,18 +340,22 @@ SELECT number, body FROM messages WHERE run_id = ? ORDER BY number LIMIT 1
 DELETE FROM messages WHERE number = ?
 
 -- journal.list
-SELECT position, kind, name, digest, state, value, attempt, last, aside, at
+SELECT position, kind, name, digest, state, value, attempt, last, hold, aside, at
 FROM journal WHERE run_id = ? AND aside = 0 ORDER BY position
 
 -- journal.list_aside
-SELECT position, kind, name, digest, state, value, attempt, last, aside, at
+SELECT position, kind, name, digest, state, value, attempt, last, hold, aside, at
 FROM journal WHERE run_id = ? AND aside > 0 ORDER BY aside, position
 
 -- journal.put
-INSERT INTO journal (run_id, position, kind, name, digest, state, value, attempt, last, at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO journal (run_id, position, kind, name, digest, state, value, attempt, last, hold, at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_id, aside, position) DO UPDATE SET
-    state = excluded.state, value = excluded.value, attempt = excluded.attempt, at = excluded.at
+    state = excluded.state, value = excluded.value, attempt = excluded.attempt, hold = excluded.hold,
+    at = excluded.at
+
+-- journal.is_still: no row changes, if the entry is in another state by now
+UPDATE journal SET state = state WHERE run_id = ? AND aside = 0 AND position = ? AND state = ?
 
 -- journal.set_aside: a rest has one number, the next of its run
 UPDATE journal SET aside = (SELECT max(aside) + 1 FROM journal WHERE run_id = ?1)

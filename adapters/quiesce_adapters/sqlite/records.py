@@ -174,4 +174,6 @@ def receipt_record(row: tuple[Any, ...]) -> ReceiptRecord:
 
 def journal_entry(row: tuple[Any, ...]) -> JournalEntry:
     """A row of `journal`."""
-    return JournalEntry(*row[:9], at=instant(row[9]))
+    entry = JournalEntry(*row[:10])
+    entry.at = instant(row[10])
+    return entry

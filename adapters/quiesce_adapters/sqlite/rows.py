@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from quiesce.errors import AlreadyAnswered, RunActive, StaleGeneration, StoreError
+from quiesce.errors import AlreadyAnswered, RunActive, StaleGeneration, StaleLease, StoreError
 from quiesce.runs import Lock
 from quiesce.store import (
     ArrivalRow,
@@ -216,7 +216,12 @@ class SqliteTransaction(SqliteReader):
 
     # --- journal -----------------------------------------------------------------------------------
 
-    def put_entry(self, run_id: str, entry: JournalEntry) -> None:
+    def put_entry(self, run_id: str, entry: JournalEntry, *, was: str | None = None) -> None:
+        if was is not None and not self._change("journal.is_still", (run_id, entry.position, was)):
+            raise StaleLease(
+                f"position {entry.position} of the journal of run {run_id!r} is not {was} any more, so "
+                f"{entry.name!r} is not made {entry.state}; somebody else did, or does"
+            )
         self._expect(
             "journal.put",
             (
@@ -229,6 +234,7 @@ class SqliteTransaction(SqliteReader):
                 entry.value,
                 entry.attempt,
                 entry.last or entry.position,
+                entry.hold,
                 micros(self.now),
             ),
         )

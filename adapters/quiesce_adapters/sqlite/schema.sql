@@ -91,10 +91,12 @@ CREATE TABLE journal (
     name     TEXT NOT NULL,
     digest   TEXT NOT NULL,
     state    TEXT NOT NULL CHECK (state IN
-               ('started', 'failed-once', 'done', 'failed', 'fatal', 'cancelled')),
+               ('started', 'failed-once', 'done', 'failed', 'fatal', 'cancelled',
+                'prepared', 'waiting', 'approved', 'committing', 'committed', 'rejected')),
     value    INTEGER,
     attempt  INTEGER NOT NULL,
     last     INTEGER NOT NULL,                     -- of the group of steps that were begun together
+    hold     TEXT,
     at       INTEGER NOT NULL,
     PRIMARY KEY (run_id, aside, position)
 ) STRICT, WITHOUT ROWID;

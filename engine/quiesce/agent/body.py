@@ -13,13 +13,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from quiesce.agent.traps import Safepoint, Trap
 from quiesce.clock import Clock
 from quiesce.errors import PauseOutsideBody
 
-__all__ = ["CURRENT", "Body", "Unwind", "await_", "checkpoint", "this_body"]
+__all__ = ["CURRENT", "STEP", "Body", "StepInfo", "Unwind", "await_", "checkpoint", "this_body"]
 
 T = TypeVar("T")
 
@@ -41,6 +42,10 @@ class Body(Protocol):
     """Whether steps, draws and the like must be asked for, since they are recorded."""
     fenced: bool
     """Whether the run is paused, so that the next safe point must stop."""
+    tasks: int
+    """How many tasks of a `gather` have not come to their end."""
+    idle: int
+    """How many of these wait: for an answer, or at a fence."""
 
     def check(self, verb: str) -> None:
         """Refuse a caller that is not on the body's call stack.
@@ -67,13 +72,33 @@ CURRENT: ContextVar[Body] = ContextVar("quiesce_body")
 """Set by the driver in the body's own context."""
 
 
-def this_body(verb: str) -> Body:
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """The step that runs here. `key` is the same for every attempt at it, in every process."""
+
+    name: str
+    key: str
+    attempt: int
+
+
+STEP: ContextVar[StepInfo | None] = ContextVar("quiesce_step", default=None)
+
+
+def this_body(verb: str, *, in_step: bool = False) -> Body:
     """The body that calls.
+
+    Args:
+        in_step: whether it may be called inside a step, which is recorded as a whole.
 
     Raises:
         PauseOutsideBody, WrongThread: there is none here that could be suspended.
     """
     body = CURRENT.get(None)
+    if not in_step and body is not None and (step := STEP.get()) is not None:
+        raise PauseOutsideBody(
+            f"{verb} was called inside the step {step.name!r}, which is recorded as a whole, so that nothing "
+            "could be continued in the middle of it; call it in the body, before or after the step"
+        )
     if body is None:
         raise PauseOutsideBody(
             f"{verb} was called outside an agent's body; call it in an @agent function that a Runtime runs, "
@@ -100,7 +125,7 @@ def await_(awaitable: Awaitable[T]) -> T:
     Raises:
         PauseOutsideBody, WrongThread; TypeError: it cannot be awaited.
     """
-    body = this_body("await_()")
+    body = this_body("await_()", in_step=True)
     if not inspect.isawaitable(awaitable):
         raise TypeError(f"await_() takes an awaitable, as a call of an async function is, not {awaitable!r}")
     if body.fenced:

@@ -8,10 +8,10 @@ Source: spec agent, "Concurrency" (spawn); spec engine, 4 (nesting); cases agent
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from quiesce.agent.body import CURRENT, this_body
-from quiesce.agent.traps import Act, Send, Spawn, Wait
+from quiesce.agent.traps import Act, ContinueAsNew, Send, Spawn, Wait
 from quiesce.rules.requests import UNSET
 from quiesce.runs import Ack, AnswerAck, Hold, PauseAck, ResumeAck, RunStatus
 
@@ -80,6 +80,22 @@ class RunHandle:
         """End it, as `Run.cancel`."""
         ack: Ack = self._act("cancel", reason)
         return ack
+
+    def continue_as_new(self, input: Any = None) -> NoReturn:
+        """End this body here, and begin the same run again with another input and a fresh journal.
+
+        For long loops, of the run whose body calls: `current_run().continue_as_new(…)`.
+
+        Raises:
+            InputRejected, NotSerializable: as a start does. ValueError: it is another run.
+        """
+        body = this_body("continue_as_new()")
+        if self.id != body.run_id:
+            raise ValueError(
+                f"only run {body.run_id!r}, whose body calls, can be continued here, not {self.id!r}"
+            )
+        body.suspend(ContinueAsNew(input))
+        raise AssertionError("a body that was continued as a new one goes on nowhere")
 
     def send(self, message: Any) -> None:
         """Put a message into its box."""

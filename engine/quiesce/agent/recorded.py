@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
-from quiesce.agent.body import this_body
+from quiesce.agent.body import CURRENT, STEP, this_body
 from quiesce.agent.traps import Draw, Sleep
 
 __all__ = ["draw", "now", "random", "sleep", "uuid4"]
@@ -23,6 +23,9 @@ def draw(clock: Any, what: Literal["now", "uuid4", "random"]) -> Any:
 
 
 def _draw(what: Literal["now", "uuid4", "random"]) -> Any:
+    body = CURRENT.get(None)
+    if body is not None and STEP.get() is not None:  # recorded with the step
+        return draw(body.clock, what)
     body = this_body(f"{what}()")
     return body.suspend(Draw(what)) if body.journal else draw(body.clock, what)
 

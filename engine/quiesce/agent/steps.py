@@ -2,10 +2,10 @@
 
 A step's effect runs on the body's own stack (an async function is awaited there) or in a worker thread (a
 plain function, which may block), so it has the body's context variables and time-outs. What is durable
-about it are two traps around the effect, `Begin` and `Finish`; a run without a journal makes neither.
+about it are traps around the effect, `Begin` and `Finish`; a run without a journal makes neither.
 
 An async step is awaited like the function that it was; a plain one gives its value, and lets other bodies
-run meanwhile. Called outside a body, a step is just its function.
+run meanwhile. Called outside a body, a step is just its function. `attempts.py` says how one is carried out.
 
 Source: spec agent, "Steps and the journal" and "Concurrency" (gather).
 """
@@ -15,18 +15,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Generator
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 import anyio
 
-from quiesce.agent.body import CURRENT, Body, this_body
-from quiesce.agent.journal import Permit, Recorded
-from quiesce.agent.traps import Begin, Finish, Safepoint
+from quiesce.agent.attempts import begin, carry_out
+from quiesce.agent.body import CURRENT, STEP, Body, StepInfo, this_body
+from quiesce.agent.parameters import Parameters
+from quiesce.agent.traps import Settle
 from quiesce.threads import run_blocking
 
-__all__ = ["Options", "Step", "StepCall", "StepInfo", "current_step", "gather", "step"]
+__all__ = ["Options", "Step", "StepCall", "current_step", "gather", "step"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,23 +34,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a step is carried out. `timeout` is in seconds, of one attempt."""
+    """How a step is carried out; see `step`."""
 
     timeout: float | None = None
+    retries: int = 0
     on_unknown: Literal["run", "hold"] = "run"
     verify: Callable[..., Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StepInfo:
-    """The step that runs here. `key` is the same for every attempt at it, in every process."""
-
-    name: str
-    key: str
-    attempt: int
-
-
-_CURRENT: ContextVar[StepInfo] = ContextVar("quiesce_step")
 
 
 def current_step() -> StepInfo:
@@ -59,20 +48,22 @@ def current_step() -> StepInfo:
     Raises:
         LookupError: no step runs here.
     """
-    try:
-        return _CURRENT.get()
-    except LookupError:
+    info = STEP.get()
+    if info is None:
         raise LookupError("current_step() was called where no step runs; call it inside a @step") from None
+    return info
 
 
 class StepCall(Generic[R]):
     """A step with its arguments, not yet carried out: await it, or give it to `gather`."""
 
-    __slots__ = ("arguments", "step")
+    __slots__ = ("args", "kwargs", "step")
 
     def __init__(self, of: Step[Any, R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        of.parameters.bind(args, kwargs)
         self.step = of
-        self.arguments = (args, kwargs)
+        self.args = args
+        self.kwargs = kwargs
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return self._awaited().__await__()
@@ -81,46 +72,19 @@ class StepCall(Generic[R]):
         if _is_plain_here():
             return await self.effect()
         body = this_body(f"the step {self.step.name!r}")
-        return await self.carry_out(body, await self.begin(body))
+        (begun,) = await begin(body, (self,))
+        return await carry_out(self, body, begun)
 
-    async def begin(self, body: Body) -> Permit | Recorded | None:
-        """A safe point; then, of a body with a journal, what it says of this step."""
-        if body.fenced:
-            await body.serve(Safepoint())
-        if not body.journal:
-            return None
-        begun: Permit | Recorded = await body.serve(Begin(self.step.name, self.arguments, self.step.options))
-        return begun
-
-    async def carry_out(self, body: Body, permit: Permit | Recorded | None) -> Any:
-        """Give what is recorded, or have the effect and record it."""
-        if isinstance(permit, Recorded):
-            if permit.error is not None:
-                raise permit.error
-            return permit.value
-        info = StepInfo(self.step.name, permit.key if permit else "", permit.attempt if permit else 1)
-        token = _CURRENT.set(info)
-        try:
-            value = await self.effect()
-        except Exception as error:
-            if permit is not None:
-                await body.serve(Finish(permit, error=error))
-            raise
-        finally:
-            _CURRENT.reset(token)
-        if permit is not None:
-            await body.serve(Finish(permit, value))
-        return value
+    def digest(self) -> str:
+        """A short name for the arguments. Raises NotSerializable: they cannot be stored."""
+        return self.step.parameters.digest(self.args, self.kwargs, f"step {self.step.name!r}")
 
     async def effect(self) -> Any:
         """The function itself, within its time-out."""
-        function, (args, kwargs) = self.step.function, self.arguments
         timeout = self.step.options.timeout
         try:
             with anyio.fail_after(timeout):
-                if self.step.is_async:
-                    return await function(*args, **kwargs)
-                return await run_blocking(functools.partial(function, *args, **kwargs))
+                return await call(self.step.function, self.args, self.kwargs)
         except TimeoutError as error:
             if timeout is None or str(error):
                 raise
@@ -129,31 +93,53 @@ class StepCall(Generic[R]):
             ) from None
 
 
+async def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Await an async function; run a plain one, which may block, in a thread."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*args, **kwargs)
+    return await run_blocking(functools.partial(function, *args, **kwargs))
+
+
 class Step(Generic[P, R]):
     """A function whose calls in a body are recorded. Made by `@step`."""
+
+    kind = "step"
 
     def __init__(self, function: Callable[P, R], options: Options) -> None:
         self.function: Any = function
         self.options = options
         self.name = getattr(function, "__qualname__", repr(function)).rpartition("<locals>.")[2]
         self.is_async = inspect.iscoroutinefunction(function)
+        self.parameters = Parameters(function)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """In a body: carry the step out. Elsewhere: call the function."""
         if _is_plain_here():
             return cast(R, self.function(*args, **kwargs))
-        call = self.call(*args, **kwargs)
+        made = self.call(*args, **kwargs)
         if self.is_async:
-            return cast(R, call)
-        return cast(R, this_body(f"the step {self.name!r}").await_(call))
+            return cast(R, made)
+        return cast(R, this_body(f"the step {self.name!r}").await_(made))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> StepCall[R]:
         """The step with its arguments, to be carried out by `gather`."""
         return StepCall(self, args, kwargs)
 
+    def needs_approval(self, made: StepCall[Any]) -> bool:
+        """Whether a person must approve this call first."""
+        return False
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        raise TypeError(
+            f"{self.name!r} is a method, whose object could not be stored with its arguments; make it a "
+            "function, or call step(object.method, …)"
+        )
+
     def __repr__(self) -> str:
-        return f"<step {self.name}>"
+        return f"<{self.kind} {self.name}>"
 
 
 @overload
@@ -164,6 +150,7 @@ def step(function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R: ...
 def step(
     *,
     timeout: float | None = None,
+    retries: int = 0,
     on_unknown: Literal["run", "hold"] = "run",
     verify: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[P, R]], Step[P, R]]: ...
@@ -171,6 +158,15 @@ def step(function: Any = None, /, *args: Any, **kwargs: Any) -> Any:
     """Make a function a step: `@step`, `@step(timeout=5)`; or in a body carry one out: `step(f, *args)`.
 
     `step(f)` in a body calls `f` if that needs no arguments; everywhere else it makes `f` a step.
+
+    Args:
+        timeout: seconds that one attempt may take. `TimeoutError` is raised then; a blocking function goes
+            on in its thread, and nobody hears of its outcome.
+        retries: how many more attempts follow one that raised, with growing, jittered waits in between.
+        on_unknown: what happens if a process died while the step ran, so that nobody knows whether its
+            effect happened: `"run"` it again (with the same `current_step().key`), or `"hold"`: ask a person.
+        verify: called with the arguments of the step in that case: returns what the step would have
+            returned if its effect happened (True, for a step that returns nothing), else None.
     """
     if function is None:
         options = Options(**kwargs)
@@ -183,7 +179,7 @@ def step(function: Any = None, /, *args: Any, **kwargs: Any) -> Any:
 
 def _is_plain_here() -> bool:
     """Whether a step is a plain call here: outside a body, and inside another step, which is recorded."""
-    return CURRENT.get(None) is None or _CURRENT.get(None) is not None
+    return CURRENT.get(None) is None or STEP.get() is not None
 
 
 def _needs_nothing(function: Callable[..., Any]) -> bool:
@@ -209,24 +205,34 @@ def gather(*calls: StepCall[Any] | Awaitable[Any]) -> list[Any]:
 
 async def _gather(body: Body, calls: tuple[StepCall[Any] | Awaitable[Any], ...]) -> list[Any]:
     # Every step has its place in the journal before any of them begins.
-    begun = [await call.begin(body) if isinstance(call, StepCall) else None for call in calls]
+    steps = [call for call in calls if isinstance(call, StepCall)]
+    begun = iter(await begin(body, tuple(steps)))
+    permits = [next(begun) if isinstance(call, StepCall) else None for call in calls]
     values: list[Any] = [None] * len(calls)
-    failure: Exception | None = None
+    failure: BaseException | None = None
 
     async def one(index: int) -> None:
         nonlocal failure
         call = calls[index]
         try:
             values[index] = (
-                await call.carry_out(body, begun[index]) if isinstance(call, StepCall) else await call
+                await carry_out(call, body, permits[index]) if isinstance(call, StepCall) else await call
             )
         except Exception as error:
             failure = failure or error
             group.cancel_scope.cancel()
+        finally:
+            body.tasks -= 1
+        if body.idle and body.idle == body.tasks:
+            await body.serve(Settle())
 
-    async with anyio.create_task_group() as group:
-        for index in range(len(calls)):
-            group.start_soon(one, index)
+    body.tasks = len(calls)
+    try:
+        async with anyio.create_task_group() as group:
+            for index in range(len(calls)):
+                group.start_soon(one, index)
+    finally:
+        body.tasks = 0
     if failure is not None:
         raise failure
     return values

@@ -16,13 +16,18 @@ from typing import Any, ClassVar, Literal
 
 __all__ = [
     "Act",
+    "Approve",
     "Ask",
+    "Attempt",
     "Begin",
+    "ContinueAsNew",
+    "Doubt",
     "Draw",
     "Finish",
     "Receive",
     "Safepoint",
     "Send",
+    "Settle",
     "Sleep",
     "Spawn",
     "Trap",
@@ -119,18 +124,61 @@ class Draw(Trap):
 
 @dataclass(frozen=True, slots=True)
 class Begin(Trap):
-    """May this step run? Gives a `journal.Recorded` outcome, or a `journal.Permit`."""
+    """May these steps run? Gives, for each, what the journal says of it: see `quiesce.agent.journal`."""
 
-    kind: ClassVar[str | None] = "step"
-    name: str
-    arguments: Any
-    options: Any
+    calls: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Approve(Trap):
+    """May this action be committed? Gives the arguments by name that were approved.
+
+    `permit` is None in a run without a journal.
+    """
+
+    call: Any
+    permit: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt(Trap):
+    """Nobody knows whether the effect of this step happened: ask a person, and give the answer."""
+
+    call: Any
+    permit: Any
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt(Trap):
+    """Another attempt at the step of this permit begins; gives the permit, once that is kept."""
+
+    permit: Any
+    digest: str | None = None
+    """Of the arguments that run, where a person approved them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish(Trap):
-    """The step of this permit has this outcome; gives nothing, once that is kept."""
+    """This attempt at the step of this permit has this outcome; gives nothing, once that is kept.
+
+    What is kept of an error is what every other process raises; where that is another one, it is given.
+    """
 
     permit: Any
     value: Any = None
     error: BaseException | None = None
+    outcome: Literal["done", "failed", "failed-once", "cancelled"] = "done"
+    returns: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settle(Trap):
+    """A task of a `gather` has come to its end: what is left of it may only ask, so that the run rests."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContinueAsNew(Trap):
+    """End this body here, and begin the same run again with this input and a fresh journal."""
+
+    input: Any

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from quiesce.errors import Fenced, IllegalTransition
+from quiesce.rules import journals
 from quiesce.rules.claims import forget_lease
 from quiesce.rules.fence import rest
 from quiesce.rules.release import WAITING_LOCKS, go, leave_or_wait, lift_parent_locks
@@ -159,15 +160,24 @@ def reset(tx: Transaction, request: Request, run_id: str) -> Ack:
         tx.withdraw_holds(run.id)
         _cancel_descendants(tx, run, f"run {run.id} was reset", request)
         _clear_frontier(tx, run)
+        tx.forget_journal(run.id)
     tx.log(run, "reset", request.actor, request.id, {"reason": request.reason})
     return finish(tx, request, Ack(request.id, run.id, transitioned, run.generation))
 
 
-def retry(tx: Transaction, request: Request, run_id: str, *, accepted: tuple[str, Any] | None = None) -> Ack:
+def retry(
+    tx: Transaction,
+    request: Request,
+    run_id: str,
+    *,
+    accepted: tuple[str, Any] | None = None,
+    leave_journal: bool = False,
+) -> Ack:
     """Continue a failed run from the point that failed, or a paused one in spite of its fault.
 
     What finished is not run again; what failed or was in flight is queued again with its input; open
-    holds are open again. `accepted` is the (version, signature) of changed code to go on with.
+    holds are open again. `accepted` is the (version, signature) of changed code to go on with;
+    `leave_journal` lets an agent's body leave its journal where that does not fit any more.
 
     Raises:
         IllegalTransition: the run neither failed nor is paused by a fault.
@@ -191,6 +201,8 @@ def retry(tx: Transaction, request: Request, run_id: str, *, accepted: tuple[str
     if accepted is not None:
         run.version = accepted[0]
         run.signature = tx.put_value(run.id, accepted[1])
+    if leave_journal and run.kind == "agent":
+        journals.accept(tx, run)
     if run.state is RunState.FAILED:
         run.state = advance(run.id, run.state, RunEvent.RETRY)
         run.generation += 1
@@ -200,6 +212,7 @@ def retry(tx: Transaction, request: Request, run_id: str, *, accepted: tuple[str
         run.updated_at = tx.now
         tx.save_run(run, generation=seen)
         tx.requeue(run.id, lost=False)
+        journals.reopen(tx, run)
         tx.log(run, "retried", request.actor, request.id, {"reason": request.reason})
         lift_parent_locks(tx, run, request)
         rest(tx, run)
