@@ -283,8 +283,8 @@ class Hosting:
         return self.flows.add(flow)[0]
 
     def describe(self, flow: Any, value: Any) -> tuple[starting.Definition, Any]:
-        mechanism = self.mechanism(flow.kind)
         what = self.define(flow)
+        mechanism = self.mechanism(flow.kind)
         checked = mechanism.check_input(flow, value)
         return what, self.pack(checked, mechanism.input_type(flow), f"input of {flow.name!r}")
 

@@ -20,8 +20,6 @@ from contextvars import copy_context
 from types import coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import anyio
-
 from quiesce.agent.body import CURRENT, STEP, Unwind
 from quiesce.agent.definition import Agent
 from quiesce.agent.traps import Safepoint, Trap
@@ -29,6 +27,7 @@ from quiesce.clock import Clock
 from quiesce.errors import PauseOutsideBody, WrongThread
 from quiesce.frames import Frame, stack
 
+from .cancelling import is_cancellation
 from .continuation import Continuation, Ended
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ class LiveBody:
                     self._continuation.abandon()
                     return Ended()
                 continue
-            if self._driver.over is not None and _is_cancellation(value, error):
+            if self._driver.over is not None and is_cancellation(value, error):
                 raise Over(self._driver.over)
             if self.fenced and not self.tasks and self._continuation.context.get(STEP) is None:
                 yield from self._driver.stand().__await__()
@@ -214,9 +213,3 @@ def _unwinds() -> bool:
             return True
         error = error.__context__
     return False
-
-
-def _is_cancellation(value: Any, error: BaseException | None) -> bool:
-    """Whether an await was cancelled; Trio hands outcomes in as values, so an error may come as one."""
-    cancelled = anyio.get_cancelled_exc_class()
-    return isinstance(error, cancelled) or isinstance(getattr(value, "error", None), cancelled)

@@ -38,6 +38,7 @@ from quiesce.store import RunRecord, Transaction
 
 from .asking import Asking
 from .body import Anew, Ended, LiveBody, Over
+from .cancelling import by_a_scope, pass_on
 from .piece import PIECE, BodyPiece
 from .recorder import Diverged, Recorder
 from .serving import Serving
@@ -327,8 +328,8 @@ class GreenletDriver:
             try:
                 await self._signal.wait()
             except anyio.get_cancelled_exc_class() as late:
-                if self.over is not None:
-                    raise Over(self.over) from None
+                if self.over is not None or not by_a_scope():
+                    raise Over(self.over or "closing") from None
                 self._late = late
             else:
                 return
@@ -372,6 +373,7 @@ class GreenletDriver:
 
     async def _end(self, out: Ended) -> None:
         error, value = out.error, out.value
+        await pass_on(error)
         if self.recorder is not None:
             await self.recorder.end(error)
         culprit = self.recorder.culprit(error) if self.recorder is not None else None

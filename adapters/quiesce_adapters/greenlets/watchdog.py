@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import sysconfig
 import threading
 from types import FrameType
 
@@ -21,6 +22,7 @@ log = logging.getLogger("quiesce")
 BLOCKED_AFTER = 1.0
 """Seconds that a body may run without giving the loop back, before it is reported."""
 _IDLE_LOOKS = 4
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 class Watchdog:
@@ -71,5 +73,10 @@ class Watchdog:
             )
 
 
-def _place(frame: FrameType) -> str:
+def _place(innermost: FrameType) -> str:
+    """The innermost line that is not of a library, since that is whose author can change it."""
+    frame: FrameType | None = innermost
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        frame = frame.f_back
+    frame = frame or innermost
     return f"{frame.f_code.co_filename}, line {frame.f_lineno}, in {frame.f_code.co_name}"

@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 
 from quiesce.agent.body import CURRENT, this_body
 from quiesce.agent.traps import Act, ContinueAsNew, Send, Spawn, Wait
+from quiesce.errors import FlowNotFound
+from quiesce.flows import is_flow
 from quiesce.rules.requests import UNSET
 from quiesce.runs import Ack, AnswerAck, Hold, PauseAck, ResumeAck, RunStatus
 
@@ -114,7 +116,10 @@ def spawn(flow: Any, input: Any = None) -> RunHandle:
         InputRejected, NotSerializable, FlowNotFound, GraphError: as a start does.
         PauseOutsideBody, WrongThread: there is no body here.
     """
-    return RunHandle(this_body("spawn()").suspend(Spawn(flow, input)))
+    body = this_body("spawn()")
+    if not is_flow(flow):
+        raise FlowNotFound(f"{flow!r} is not a flow (a Graph, an @agent function or a Team)")
+    return RunHandle(body.suspend(Spawn(flow, input)))
 
 
 def current_run() -> RunHandle:

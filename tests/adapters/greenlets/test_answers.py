@@ -232,7 +232,7 @@ async def test_an_operator_pause_delays_what_a_deadline_does() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"deadline": datetime(2030, 1, 1)}, "no time zone"),  # noqa: DTZ001
+        ({"deadline": datetime(2030, 1, 1)}, "no time zone"),
         ({"deadline": -1}, "lies ahead"),
         ({"on_deadline": "explode"}, "on_deadline is"),
     ],

@@ -96,7 +96,7 @@ async def test_a_time_out_opened_before_a_pause_runs_on_and_is_delivered_afterwa
     @agent
     async def body() -> str:
         try:
-            with anyio.fail_after(0.01):
+            with anyio.fail_after(0.01):  # noqa: ASYNC100 - the pause waits
                 pause("longer than that")
         except TimeoutError:
             return "late"
@@ -117,7 +117,7 @@ async def test_a_time_out_that_has_not_passed_does_not_disturb() -> None:
 
     @agent
     async def body() -> Any:
-        with anyio.fail_after(60):
+        with anyio.fail_after(60):  # noqa: ASYNC100 - the pause waits
             return pause("r")
 
     async with Runtime() as rt:
@@ -131,7 +131,7 @@ async def test_a_passed_time_out_does_not_keep_a_paused_body_from_being_cancelle
 
     @agent
     async def body() -> None:
-        with anyio.move_on_after(0):
+        with anyio.move_on_after(0):  # noqa: ASYNC100 - the pause waits
             try:
                 pause("r")
             finally:
@@ -154,7 +154,7 @@ async def test_a_passed_time_out_does_not_keep_the_runtime_from_closing() -> Non
 
     @agent
     async def body() -> None:
-        with anyio.move_on_after(0):
+        with anyio.move_on_after(0):  # noqa: ASYNC100 - the pause waits
             pause("r")
 
     with anyio.fail_after(5):

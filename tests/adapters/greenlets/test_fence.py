@@ -226,7 +226,7 @@ async def test_the_last_statement_of_a_fenced_body_completes_the_run() -> None:
 
 
 async def test_what_does_not_yield_in_time_is_overdue_and_released_later() -> None:
-    """Source: spec engine, 4 (past the bound the receipt is overdue; a piece that yields later is recorded)."""
+    """Source: spec engine, 4 (overdue past the bound; a piece that yields later is recorded)."""
     gate = Gate()
     clock = ManualClock()
 
