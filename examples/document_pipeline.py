@@ -48,10 +48,10 @@ graph = Graph("document-pipeline", concurrency=Concurrency.PARALLEL)  # so that 
 
 @graph.node(start=True)
 def measure(path: Path) -> Document:
-    prose = re.sub(r"(?ms)^(```|~~~).*?^\1|`[^`\n]*`", "", path.read_text(encoding="utf-8"))
+    text = re.sub(r"(?ms)^(```|~~~).*?^\1|`[^`\n]*`", "", path.read_text(encoding="utf-8"))  # without code
+    links, prose = re.findall(r"\]\(([^)#\s]+)", text), re.sub(r"\]\([^)]*\)", "]", text)
     words = re.findall(r"\w[\w'-]*", prose)
     sentences = [text for text in re.split(r"[.!?](?=\s)|\n\s*\n", prose) if re.search(r"\w", text)]
-    links = re.findall(r"\[[^\]]*\]\(([^)#\s]+)", prose)
     return Document(
         path=path.resolve(),  # another process may go on from another directory
         words=len(words),

@@ -194,6 +194,9 @@ class Names:
                 choices.append((-len(start.parts), full))
             elif start in self._sources and name.partition(".")[0] not in sys.stdlib_module_names:
                 choices.append((len(start.parts) + 1, full))
+        alone = self._known.get(name, ())  # a loose file that is on somebody's path: tests of scripts
+        if not choices and len(alone) == 1 and name not in sys.stdlib_module_names:
+            return alone[0][1]
         return min(choices)[1] if choices else ""
 
     def find(self, name: str, attribute: str, relative: bool, folder: PurePosixPath) -> tuple[str, str, str]:
@@ -337,10 +340,10 @@ def _entry_points(project: dict[str, Any], modules: list[Module]) -> Iterator[En
     tables |= {f"plugin, {group}": table for group, table in sorted(project.get("entry-points", {}).items())}
     for kind, table in tables.items():
         yield from (EntryPoint(name, kind, str(target)) for name, target in sorted(table.items()))
-    packages = {module.name.partition(".")[0] for module in modules if module.path.endswith("__init__.py")}
+    packages = {PurePosixPath(module.path).parent for module in modules if is_package(module)}
     for module in modules:
         if module.runs and module.role != "test":
-            packaged = module.name.partition(".")[0] in packages
+            packaged = PurePosixPath(module.path).parent in packages
             name = f"-m {module.name.removesuffix('.__main__')}" if packaged else module.path
             yield EntryPoint(f"python {name}", "module", module.name)
 

@@ -22,7 +22,7 @@ __all__ = ["COMMANDS", "Flowctl", "main"]
 
 COMMANDS = {
     "Start": ["run", "create", "demo"],
-    "Steer": ["pause", "resume", "answer", "reject", "cancel", "reset", "retry", "takeover"],
+    "Steer": ["pause", "resume", "answer", "reject", "cancel", "reset", "retry", "takeover", "fork"],
     "Look": ["status", "list", "show", "holds", "inbox", "events", "watch", "explain", "graph"],
     "Keep": ["doctor", "prune", "completion"],
 }
@@ -72,6 +72,12 @@ class Flowctl(click.Group):
                 rows = [(name.ljust(widest), self.commands[name].get_short_help_str(limit)) for name in names]
                 formatter.write_dl(rows)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # click would make an error of it
+            return _reader_has_gone()
+
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
         """Run a command line and leave with its exit code."""
         settings = extra.setdefault("obj", Settings())
@@ -96,8 +102,7 @@ def _code_of(error: BaseException, settings: Settings) -> int:
     from flowctl import exits
 
     if isinstance(error, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the exit complains again
-        return exits.BROKEN_PIPE
+        return _reader_has_gone()
     if settings.debug:
         traceback.print_exception(error)
     if isinstance(error, KeyboardInterrupt | click.Abort):
@@ -125,6 +130,13 @@ def _code_of(error: BaseException, settings: Settings) -> int:
     hint = "" if settings.debug else "; --debug shows where"
     render.error(f"this should not happen: {type(error).__name__}: {error}{hint}")
     return exits.FAILED
+
+
+def _reader_has_gone() -> int:
+    from flowctl import exits
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the exit complains again
+    return exits.BROKEN_PIPE
 
 
 def _leave(code: int) -> NoReturn:

@@ -10,11 +10,20 @@ import os
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import click
 
-__all__ = ["Plain", "Settings", "Verb", "add_shared_options", "goes_on", "pass_settings"]
+__all__ = [
+    "Plain",
+    "Settings",
+    "Verb",
+    "add_shared_options",
+    "goes_on",
+    "hold_argument",
+    "pass_settings",
+    "run_argument",
+]
 
 DEFAULT_STORE = "flows.db"
 
@@ -111,3 +120,22 @@ def goes_on(command: Callable[..., int]) -> Callable[..., int]:
         help="Only record it; others run what goes on.",
     )(command)
     return click.option("--flow", metavar="FLOW", help="Where the flow is now, if it moved.")(command)
+
+
+def _complete(what: Literal["runs", "holds"]) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        from flowctl import wiring
+
+        return wiring.begin_so(ctx.ensure_object(Settings), what, incomplete)
+
+    return complete
+
+
+def run_argument(*, required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """RUN: an id, or the beginning of one."""
+    return click.argument("run", required=required, shell_complete=_complete("runs"))
+
+
+def hold_argument() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """HOLD: an id, or the beginning of one."""
+    return click.argument("hold", shell_complete=_complete("holds"))

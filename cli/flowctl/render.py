@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -133,11 +134,13 @@ def table(
 def _blocks(columns: Sequence[str], cells: list[list[str]], styles: list[dict[str, Any]]) -> None:
     """A row as a block of lines, where a table would be cut."""
     widest = max(map(len, columns))
+    room = max(20, shutil.get_terminal_size().columns - widest - 3)
     for row, style in zip(cells, styles, strict=True):
         say(paint(f"{columns[0]} {row[0]}", bold=True))
         for name, cell in zip(columns[1:], row[1:], strict=True):
-            if cell:
-                say(f"  {paint(name.ljust(widest), dim=True)} {paint(cell, **style)}")
+            for number, line in enumerate(textwrap.wrap(cell, room)):
+                title = name if number == 0 else ""
+                say(f"  {paint(title.ljust(widest), dim=True)} {paint(line, **style)}")
 
 
 def _aligned(columns: Sequence[str], cells: list[list[str]], styles: list[dict[str, Any]], cut: bool) -> None:

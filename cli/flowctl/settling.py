@@ -24,7 +24,7 @@ from quiesce.errors import (
     UnknownHold,
     Withdrawn,
 )
-from quiesce.runs import Ack, Hold, RunStatus
+from quiesce.runs import Ack, Event, Hold, RunStatus
 from quiesce.states import RunState
 
 if TYPE_CHECKING:
@@ -98,21 +98,42 @@ async def settle(rt: Runtime, settings: Settings, ack: Ack | None, run_id: str, 
 
 
 async def _settled(rt: Runtime, run_id: str) -> RunStatus:
-    """The run, once it is settled; its own failure is told by its status."""
+    """The run, once it is settled; its own failure is told by its status.
+
+    Whoever drives a run stays while a piece of it is overdue: leaving would cut it off in the middle.
+    """
     run = await rt.get(run_id)
     error: Exception | None = None
+    told = False
     async with anyio.create_task_group() as tasks:
         if render.is_terminal(err=True):
             tasks.start_soon(_narrate, rt, run_id)
-        try:
-            await run.settled()
-        except Exception as raised:
-            error = raised
+        while True:
+            newest = rt.backend.host.read(lambda tx: tx.last_event())
+            try:
+                await run.settled()
+            except Exception as raised:
+                error = raised
+            status = await rt.status(run_id)
+            if not status.overdue or run_id not in rt.backend.host.drivers:
+                break
+            if not told:
+                render.note(f"{run_id} is paused; waiting for what is overdue of it, Ctrl-C leaves it")
+            told = True
+            await _next_event(rt, run_id, newest)
         tasks.cancel_scope.cancel()
     status = await rt.status(run_id)
     if error is not None and status.state not in (RunState.FAILED, RunState.CANCELLED):
         raise error
     return status
+
+
+async def _next_event(rt: Runtime, run_id: str, after: int) -> Event:
+    events = rt.events(run_id, after)
+    try:
+        return await anext(events)
+    finally:
+        await events.aclose()  # type: ignore[attr-defined]  # every backend's is a generator
 
 
 def _go_on(status: RunStatus, settings: Settings) -> str:
@@ -191,12 +212,11 @@ async def _answer_in_place(rt: Runtime, settings: Settings, hold: Hold) -> bool:
 
 
 async def _until_settled_elsewhere(rt: Runtime, hold: Hold, newest: int, stop: Callable[[], None]) -> None:
-    async for event in rt.events(hold.run_id, newest):
-        if event.data.get("hold") == hold.id:
-            by = f" by {event.actor}" if event.actor else ""
-            render.note(f"\n{hold.id} was {event.kind}{by} meanwhile")
-            stop()
-            return
+    while (event := await _next_event(rt, hold.run_id, newest)).data.get("hold") != hold.id:
+        newest = event.seq
+    by = f" by {event.actor}" if event.actor else ""
+    render.note(f"\n{hold.id} was {event.kind}{by} meanwhile")
+    stop()
 
 
 async def _fill_in(form: prompts.Form) -> list[Any]:

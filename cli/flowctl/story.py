@@ -68,7 +68,7 @@ class _Story:
         self.folder = folder
         self._settings = settings
         self._environment = {**os.environ, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1", "COLUMNS": "100"}
-        for name in ("FLOWCTL_DB", "QUIESCE_ARCHITECT_WRITER"):
+        for name in ("FLOWCTL_DB", "WORKSPACE_ARCHITECT_WRITER"):
             self._environment.pop(name, None)
 
     def run(self, package: str) -> int:

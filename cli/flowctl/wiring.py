@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from quiesce_adapters.sqlite.health import Health
 
 __all__ = [
+    "begin_so",
     "clock",
     "drive",
     "health",
@@ -205,6 +206,17 @@ def known_run(backend: LocalBackend, text: str) -> str:
 def known_hold(backend: LocalBackend, text: str) -> str:
     """The id of a hold: as typed, or the only one that begins so."""
     return _known(backend, "holds", text)
+
+
+def begin_so(settings: Settings, what: Literal["runs", "holds"], text: str) -> list[str]:
+    """The ids that begin so, for a shell; none if the store cannot be read, since nobody would see why."""
+    from quiesce.errors import QuiesceError
+
+    try:
+        with reading(settings) as backend:
+            return backend.host.read(lambda tx: tx.ids_from(what, text, 100))
+    except QuiesceError:
+        return []
 
 
 def _known(backend: LocalBackend, what: Literal["runs", "holds"], text: str) -> str:

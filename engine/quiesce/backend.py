@@ -23,6 +23,7 @@ from quiesce.rules.requests import UNSET
 from quiesce.rules.starting import Definition
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
 from quiesce.store import Reader, RunFilter, RunRecord, Store, Transaction
+from quiesce.tracing import Traces
 
 __all__ = ["Asked", "Capabilities", "Driver", "Host", "Mechanism", "SuspensionBackend"]
 
@@ -150,6 +151,8 @@ class Host(Protocol):
     drain_timeout: float
     worker: int
     """The incarnation that holds the leases of this process."""
+    traces: Traces
+    """The spans of what is driven here."""
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """One transaction; whoever it touched is told after its commit."""
@@ -196,11 +199,11 @@ class Host(Protocol):
         """Cancel what the driver of this run awaits, once it has said to itself why."""
         ...
 
-    def watch(self, run_id: str, driver: Driver) -> None:
-        """Notify the driver of another run also when this one changes, until `unwatch`."""
+    def watch(self, run_id: str, watcher: str) -> None:
+        """Notify the driver of the run `watcher` also when this one changes, until `unwatch`."""
         ...
 
-    def unwatch(self, run_id: str, driver: Driver) -> None: ...
+    def unwatch(self, run_id: str, watcher: str) -> None: ...
     def alarm(self, at: datetime, ring: Callable[[], None]) -> None:
         """Call `ring` at this instant."""
         ...

@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -124,7 +125,7 @@ def _from_file(place: str, text: str) -> Any:
         sys.path.insert(0, folder)  # as `python file.py` would: its siblings can be imported
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise _broken(path, text, error) from error
     return module
@@ -145,11 +146,11 @@ def _from_name(place: str, text: str) -> Any:
                 flow=text,
             ) from None
         raise _broken(place, text, error) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _broken(place, text, error) from error
 
 
-def _broken(place: str, text: str, error: Exception) -> FlowNotImportable:
+def _broken(place: str, text: str, error: BaseException) -> FlowNotImportable:
     where = ""
     trace = error.__traceback__
     while trace is not None:
@@ -167,10 +168,23 @@ class Flows:
 
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}
+        self._private: dict[int, tuple[str, Any]] = {}
+        """References that only this process knows, by the identity of their flows, which are kept."""
+        self._namesakes: Counter[str] = Counter()
 
     def add(self, flow: Any) -> tuple[str, bool]:
-        """Remember a flow; returns its reference and whether another process can follow that."""
+        """Remember a flow; returns its reference and whether another process can follow that.
+
+        Flows that share a name which nobody can import (clones, for one) are told apart by the order in
+        which they come: `module:<its name>`, then `module:<its name>~2`.
+        """
+        if (private := self._private.get(id(flow))) is not None:
+            return private[0], False
         found, importable = reference(flow)
+        if not importable:
+            self._namesakes[found] += 1
+            found += f"~{count}" if (count := self._namesakes[found]) > 1 else ""
+            self._private[id(flow)] = found, flow
         self._known[found] = flow
         return found, importable
 

@@ -37,6 +37,9 @@ __all__ = [
     "where",
 ]
 
+PAGE = 500
+"""Rows of the log that are read at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Piece(Value):
@@ -136,19 +139,23 @@ def view(host: Hosting, run_id: str, *, events: int) -> View:
             status(tx, run, durable=host.store.durable),
             tuple(_piece(row) for row in _pieces(tx, run)),
             tuple(receipt_value(row) for row in receipts),
-            tuple(event_value(row) for row in _newest(tx, run_id, events)),
+            tuple(_newest(tx, run_id, events)),
         )
 
     return host.read(work)
 
 
-def _newest(tx: Reader, run_id: str, count: int) -> list[tuple[object, ...]]:
-    newest: list[tuple[object, ...]] = []
-    after = 0
-    while rows := tx.events(run_id, after, 500):
-        newest = [*newest, *rows][-count:] if count else []
-        after = rows[-1][0]
-    return newest
+def _newest(tx: Reader, run_id: str, count: int) -> list[Event]:
+    """The newest events of a run. The log is read from a place ever further back, not from its start."""
+    last, back = tx.last_event(), max(64, 4 * count)
+    while True:
+        after = max(0, last - back)
+        found: list[Event] = []
+        while rows := tx.events(run_id, found[-1].seq if found else after, PAGE):
+            found += map(event_value, rows)
+        if len(found) >= count or after == 0:
+            return found[-count:] if count else []
+        back *= 8
 
 
 def _pieces(tx: Reader, run: RunRecord) -> list[PieceRow]:
@@ -226,13 +233,15 @@ def _next(
     carried: list[str] = []
     waiting: list[str] = []
     only_lifts = "operator" in run.locks
+    failed = _failed_piece(tx, run)
     for row in _pieces(tx, run):
         place = _place(row.name, row.piece)
         hold = tx.hold(row.hold) if row.hold else None
         match row.state:
             case "queued":
                 seen = hold is not None and hold.state != "open"
-                (again if seen or row.lost or row.attempt > 1 else fresh).append(place)
+                begun = seen or row.lost or row.attempt > 1 or row.piece == failed
+                (again if begun else fresh).append(place)
             case "running" if not holder_lives:
                 again.append(place)
             case "failed":
@@ -244,6 +253,14 @@ def _next(
             case "waiting":
                 waiting.append(f"{place} for run {row.child}")
     return tuple(again), tuple(fresh), tuple(carried), tuple(waiting)
+
+
+def _failed_piece(tx: Reader, run: RunRecord) -> int | None:
+    """The piece that failed a run; it is queued again, for a retry."""
+    if run.state is not RunState.FAILED:
+        return None
+    visits = [event for event in _newest(tx, run.id, 16) if event.kind == "visit"]
+    return visits[-1].data.get("branch") if visits else None
 
 
 def _place(name: str, piece: int) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 
 from quiesce import codec, waiting
 from quiesce.backend import Asked, Capabilities
+from quiesce.claiming import served_elsewhere
 from quiesce.errors import Expired, FlowChanged, HeldElsewhere, QuiesceError, UnknownHold
 from quiesce.fitting import code_changed, new_code, standing_fault
 from quiesce.frames import Frame
@@ -25,10 +26,10 @@ from quiesce.rules import claims, ending, fence, holds, messages, pruning, relea
 from quiesce.rules.requests import UNSET, Request, check_request_id, found
 from quiesce.rules.status import receipt_value, status
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
-from quiesce.states import ENDED, RunState
+from quiesce.states import ACTIVE, ENDED, RunState
 from quiesce.store import Reader, RunFilter, RunRecord, Transaction
 
-__all__ = ["LocalBackend"]
+__all__ = ["LocalBackend", "check_run_id"]
 
 T = TypeVar("T")
 
@@ -175,17 +176,26 @@ class LocalBackend:
                 raise changed
             accepted = new_code(self.host, run)
         await self._ready_to_drive()
-        self.host.errors.pop(run_id, None)
-        self.host.unseen.discard(run_id)
-        return await self.host.write(
-            lambda tx: ending.retry(tx, request, run_id, accepted=accepted, leave_journal=accept_changes)
-        )
+
+        def work(tx: Transaction) -> Ack:
+            ack = ending.retry(tx, request, run_id, accepted=accepted, leave_journal=accept_changes)
+            if not ack.replayed:  # a refused or repeated one leaves the error as it is
+                self.host.errors.pop(run_id, None)
+                self.host.unseen.discard(run_id)
+            return ack
+
+        ack = await self.host.write(work)
+        self.host.deadline_changed()  # what is held is asked again
+        return ack
 
     async def takeover(self, run_id: str, asked: Asked) -> Ack:
         request = self._request("takeover", run_id, asked, {})
-        changed = self._preflight(self.host.read(lambda tx: found(tx, run_id)))
-        if changed is not None and not self._is_replay(request):
-            raise changed
+        run = self.host.read(lambda tx: found(tx, run_id))
+        if self.host.drive and run.state in ACTIVE:  # its holder lives, and is not to go on with it
+            changed = code_changed(self.host, run, self.host.flows.get(run.flow))
+            if changed is not None and not self._is_replay(request):
+                raise changed
+            self.host.taken.add(run_id)
         await self._ready_to_drive()
         scope = self.host.scopes.get(run_id)
         ack = await self.host.write(lambda tx: claims.takeover(tx, request, run_id))
@@ -245,7 +255,7 @@ class LocalBackend:
         """
         if not self.host.drive or run.state in ENDED - {RunState.FAILED}:
             return None
-        if self.host.read(lambda tx: tx.alive(run.lease_holder) or self.host.served_elsewhere(tx, run)):
+        if self.host.read(lambda tx: tx.alive(run.lease_holder) or served_elsewhere(self.host, tx, run)):
             return None
         return code_changed(self.host, run, self.host.flows.get(run.flow))
 

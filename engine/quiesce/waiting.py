@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from quiesce.claiming import claim_waiting
 from quiesce.errors import IllegalTransition, RunCancelled, RunFailed
 from quiesce.rules.requests import found
 from quiesce.rules.status import event_value, status
@@ -22,7 +23,7 @@ from quiesce.store import RunRecord
 if TYPE_CHECKING:
     from quiesce.hosting import Hosting
 
-__all__ = ["awaited_result", "events", "read_status", "settled"]
+__all__ = ["awaited_result", "ended", "events", "read_status", "settled", "settled_now"]
 
 
 def read_status(host: Hosting, run_id: str) -> RunStatus:
@@ -60,7 +61,7 @@ async def settled(host: Hosting, run_id: str) -> RunStatus:
             if host.store.shared and run_id not in host.drivers:
                 await host.enlist()
                 host.listen()
-                await host.claim_waiting([run_id])
+                await claim_waiting(host, [run_id])
                 if (now := settled_now(host, run_id)) is not None:
                     return now
             await signal.wait()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from quiesce_adapters.sqlite.checks import violations_of_file
 
 from .graphs import Graphs
 from .kinds import Kind
@@ -33,6 +36,8 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture
-def subject(store_url: str | None, kind: Kind, tmp_path: Path) -> Subject:
-    """A fresh store, and what can be asked of it."""
-    return Subject(None if store_url is None else store_url.format(folder=tmp_path), kind)
+def subject(store_url: str | None, kind: Kind, tmp_path: Path) -> Iterator[Subject]:
+    """A fresh store, and what can be asked of it; what a test leaves in it must be true together."""
+    yield Subject(None if store_url is None else store_url.format(folder=tmp_path), kind)
+    if (file := tmp_path / "flows.db").exists():
+        assert violations_of_file(file) == []

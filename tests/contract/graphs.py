@@ -56,6 +56,20 @@ class Graphs:
         graph.finish(then)
         return graph
 
+    def works_on(self, stage: Stage) -> Graph:
+        graph = self.graph("works on")
+
+        @graph.node(start=True)
+        async def work(x: int) -> int:
+            try:
+                await stage.act()
+            except BaseException:
+                return x + 1  # what a body must not do
+            return x + 1
+
+        graph.finish(work)
+        return graph
+
     def works_then_asks(self, stage: Stage) -> Graph:
         graph = self.graph("works, asks")
 
@@ -110,10 +124,10 @@ class Graphs:
         graph.finish(second)
         return graph
 
-    def asks(self, **question: Any) -> Graph:
+    def asks(self, *, timeout: float | None = None, **question: Any) -> Graph:
         graph = self.graph("asks")
 
-        @graph.node(start=True)
+        @graph.node(start=True, timeout=timeout)
         def ask(x: object, ctx: NodeContext) -> NodeContext:
             self.evaluated.append("ask")
             return ctx
@@ -194,16 +208,25 @@ class Graphs:
         return graph
 
     def asks_beside(self, stage: Stage, inner: Any) -> Graph:
-        graph = self.graph("asks beside")
+        return self._beside(stage, inner, [])
+
+    def fails_beside(self, stage: Stage, inner: Any, error: Exception) -> Graph:
+        return self._beside(stage, inner, [error])
+
+    def _beside(self, stage: Stage, inner: Any, errors: list[Exception]) -> Graph:
+        graph = self.graph("beside")
 
         @graph.node(start=True)
         def spread(x: object) -> object:
+            self.evaluated.append("spread")
             return x
 
         @graph.node
         async def work(x: object) -> object:
             self.evaluated.append("work")
             await stage.act()
+            if errors:
+                raise errors.pop()
             return "worked"
 
         @graph.node
@@ -225,6 +248,47 @@ class Graphs:
         graph = self.graph("encloses")
         node = graph.node(inner, start=True, name="inner")
         graph.finish(node)
+        return graph
+
+    def echoes(self) -> Graph:
+        graph = self.graph("echoes")
+
+        @graph.node(start=True)
+        def echo(x: object) -> object:
+            self.evaluated.append("echo")
+            return x
+
+        graph.finish(echo)
+        return graph
+
+    def asks_over(self, inner: Any, stage: Stage) -> Graph:
+        graph = self.graph("asks over")
+
+        @graph.node(start=True)
+        def spread(x: object) -> object:
+            return x
+
+        @graph.node
+        async def ask(x: object, ctx: NodeContext) -> NodeContext:
+            await stage.act()
+            return ctx
+
+        @graph.node
+        def collect(values: JoinInput[Any]) -> list[Any]:
+            return list(values)
+
+        node = graph.node(inner, name="inner")
+
+        @graph.transition(spread)
+        def fan_out(x: object) -> Transition:
+            return Transition.fan_out([(node, x), (ask, x)], join=collect)
+
+        @graph.transition(ask)
+        def decide(ctx: NodeContext) -> Transition:
+            return Transition.join(collect, ctx.answer) if ctx.answered else self._pause({})
+
+        graph.join(node, into=collect)
+        graph.finish(collect)
         return graph
 
     def gives(self, value: Any) -> Graph:

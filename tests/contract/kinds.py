@@ -60,6 +60,8 @@ class Kind(Protocol):
     """The flows of one kind. Inputs and values are ints unless something else is said."""
 
     name: str
+    evaluated: list[str]
+    """What was evaluated, in order, by the name of the place in its flow."""
 
     def adds(self) -> Any:
         """Gives x + 1 at once. Takes an int, and says so."""
@@ -67,6 +69,10 @@ class Kind(Protocol):
 
     def works(self, stage: Stage, *, after: Stage | None = None) -> Any:
         """Comes to the stage, and gives x + 1 in a later piece of work, which comes to `after`."""
+        ...
+
+    def works_on(self, stage: Stage) -> Any:
+        """Comes to the stage, waits on there when it is cancelled, and gives x + 1 all the same."""
         ...
 
     def works_then_asks(self, stage: Stage) -> Any:
@@ -85,8 +91,11 @@ class Kind(Protocol):
         """Raises the errors of this list, one at each try, while there are any; then gives x + 1."""
         ...
 
-    def asks(self, **question: Any) -> Any:
-        """Asks once; gives `["answered", value]` or `["rejected", message]`. `question`: see `pause`."""
+    def asks(self, *, timeout: float | None = None, **question: Any) -> Any:
+        """Asks once; gives `["answered", value]` or `["rejected", message]`. `question`: see `pause`.
+
+        `timeout` is how long, in seconds, the piece of work that asks may take.
+        """
         ...
 
     def asks_in_turn(self, times: int, **question: Any) -> Any:
@@ -105,8 +114,20 @@ class Kind(Protocol):
         """Runs `inner` beside a piece that comes to the stage; gives both values as a list."""
         ...
 
+    def fails_beside(self, stage: Stage, inner: Any, error: Exception) -> Any:
+        """Runs `inner` beside a piece that comes to the stage and raises, the first time."""
+        ...
+
     def encloses(self, inner: Any) -> Any:
         """Runs `inner`, and gives its value."""
+        ...
+
+    def echoes(self) -> Any:
+        """Gives its input, whatever it is."""
+        ...
+
+    def asks_over(self, inner: Any, stage: Stage) -> Any:
+        """Runs `inner`, and asks beside it once the stage is open; gives both values as a list."""
         ...
 
     def gives(self, value: Any) -> Any:

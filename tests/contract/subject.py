@@ -15,7 +15,7 @@ from quiesce.clock import ManualClock
 
 from .kinds import Kind
 
-__all__ = ["Dump", "Subject", "paused"]
+__all__ = ["QUIET", "Dump", "Subject", "paused"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +93,7 @@ class Subject:
         self, rt: Runtime, error: type[BaseException], *runs: Run
     ) -> AsyncIterator[pytest.ExceptionInfo[BaseException]]:
         """The block raises exactly this error, and changes nothing that can be read of these runs."""
+        await wait_all_tasks_blocked()
         before = [await self.dump(rt, run.id) for run in runs]
         with pytest.raises(error) as caught:
             yield caught

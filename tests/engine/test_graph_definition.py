@@ -859,7 +859,20 @@ def test_the_output_type_is_what_the_finishing_nodes_declare() -> None:
     assert graph.output_type == str | int
     assert (graph.finish_type("text"), graph.finish_type("c")) == (str, None)
     graph.finish(c)
-    assert graph.output_type is None
+    assert graph.output_type == str | int | Any
+
+
+def test_a_graph_whose_handler_may_finish_can_complete_with_any_value() -> None:
+    """`Transition.finish(value)` declares no type: what it gives is stored like what nobody declared."""
+    graph = Graph("handled")
+    a, b = graph.node(text), graph.node(increment)
+    graph.finish(a)
+
+    @graph.transition(b)
+    def decide(value: int) -> Transition:
+        return Transition.finish(None)
+
+    assert graph.output_type == str | Any
 
 
 # --- gates ---------------------------------------------------------------------------------------------

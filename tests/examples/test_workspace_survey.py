@@ -118,6 +118,7 @@ one = "tool.one"
                 "tool/one.py": "if __name__ == '__main__':\n    pass\n",
                 "tool/__main__.py": "",
                 "scripts/do.py": 'if "__main__" == __name__: pass\n',
+                "tests/scripts/__init__.py": "",
                 "tests/test_x.py": "if __name__ == '__main__': pass\n",
             }
         )

@@ -151,6 +151,23 @@ def test_a_script_imports_its_neighbour_and_the_nearest_of_several(project: Make
     assert "stdlib" == origins(survey, "two.run")["json"]
 
 
+def test_a_test_imports_the_script_that_its_runner_put_on_the_path(project: Make) -> None:
+    survey = workspace_survey.survey(
+        project(
+            {
+                "scripts/release.py": "import json\nimport requests\n",
+                "scripts/json.py": "",
+                "other/twice.py": "",
+                "more/twice.py": "",
+                "tests/test_release.py": "import json\nimport release\nimport twice\n",
+            }
+        )
+    )
+    expected = {"json": "stdlib", "scripts.release": "project", "twice": "third-party"}
+    assert expected == origins(survey, "tests.test_release"), "one of two is a guess, so it is not made"
+    assert {"scripts.json": "project", "requests": "third-party"} == origins(survey, "scripts.release")
+
+
 def test_two_packages_of_one_name_stay_apart(project: Make) -> None:
     files: dict[str, str | bytes] = {}
     for place in ("a", "b"):

@@ -279,12 +279,12 @@ class Serving:
                 fence.release_piece(tx, run, PIECE)
             fence.rest(tx, run)
 
-        self._host.watch(run_id, self._driver)
+        self._host.watch(run_id, self._run_id)
         try:
             await self._driver.write(work)
             await self._driver.until(ended)
         finally:
-            self._host.unwatch(run_id, self._driver)
+            self._host.unwatch(run_id, self._run_id)
             piece.child = None
         run = self._host.read(lambda tx: found(tx, run_id))
         self._raise_end(run)
@@ -301,12 +301,12 @@ class Serving:
                 return status.phase == "quiescent" or status.draining == 0
             return status.state is not RunState.RUNNING
 
-        self._host.watch(run_id, self._driver)
+        self._host.watch(run_id, self._run_id)
         self._driver.piece.child = run_id
         try:
             await self._driver.until(settled)
         finally:
-            self._host.unwatch(run_id, self._driver)
+            self._host.unwatch(run_id, self._run_id)
             self._driver.piece.child = None
         if status.state is RunState.CREATED:
             raise IllegalTransition(

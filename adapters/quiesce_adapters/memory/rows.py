@@ -380,7 +380,7 @@ class MemoryTransaction(NoJournal):
             for hold in self._holds.values()
             if (run_id is None or hold.run_id == run_id)
             and (state is None or hold.state == state)
-            and not (state == "open" and self._runs[hold.run_id].state is RunState.FAILED)
+            and not (state == "open" and self._failed_around(hold.run_id))
         )
         return [copy(hold) for hold in itertools.islice(found, after, after + limit)]
 
@@ -393,10 +393,18 @@ class MemoryTransaction(NoJournal):
     def next_deadline(self, flows: Collection[str]) -> datetime | None:
         return min((hold.deadline for hold in self._timed(flows) if hold.deadline), default=None)
 
+    def _failed_around(self, run_id: str | None) -> bool:
+        """Whether the run, or one around it, has failed."""
+        while run_id is not None:
+            run = self._runs[run_id]
+            if run.state is RunState.FAILED:
+                return True
+            run_id = run.parent_id
+        return False
+
     def _timed(self, flows: Collection[str]) -> Iterable[HoldRecord]:
         for run_id, holds in self._open_holds.items():
-            run = self._runs[run_id]
-            if run.state is not RunState.FAILED and run.flow in flows:
+            if self._runs[run_id].flow in flows and not self._failed_around(run_id):
                 yield from (h for h in holds.values() if h.deadline is not None and h.on_deadline != "hold")
 
     # --- messages, requests, events, workers --------------------------------------------------------

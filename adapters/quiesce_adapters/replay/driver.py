@@ -22,7 +22,7 @@ import anyio
 
 from quiesce import codec
 from quiesce.backend import Host
-from quiesce.errors import Expired, NodeError, QuiesceError, Rejected, StaleLease, StoreBusy
+from quiesce.errors import Expired, FlowChanged, NodeError, QuiesceError, Rejected, StaleLease, StoreBusy
 from quiesce.frames import Frame
 from quiesce.graph import Graph
 from quiesce.graph.rows import Branch
@@ -32,7 +32,7 @@ from quiesce.rules import claims, ending, fence, holds, starting
 from quiesce.rules.requests import Request
 from quiesce.runs import Lock
 from quiesce.signals import Signal
-from quiesce.states import RunState
+from quiesce.states import ENDED, RunState
 from quiesce.store import RunRecord, Transaction
 
 from .frontier import Links, LiveFrontier, Packed, Refs, pack, pack_payload, restore, save
@@ -63,7 +63,12 @@ class ReplayDriver:
 
     async def drive(self) -> None:
         """Run what may run until the run has ended or the lease is lost."""
-        await self._load()
+        try:
+            await self._load()
+        except FlowChanged as changed:  # accepted, but where the run stands there is nothing to go on with
+            reason = str(changed)
+            await self._host.write(lambda tx: claims.fault(tx, self._current(tx), reason))
+            return
         self._visiting = Visiting(
             self._host, self._graph, self._run.id, self._walk, self._links, self._done, self._is_stopped
         )
@@ -115,10 +120,9 @@ class ReplayDriver:
         self._signal.set()
 
     def _is_stopped(self) -> bool:
-        if self._noticed and not self._paused:  # of what, is not known yet
-            run = self._host.read(lambda tx: tx.run(self._run.id))
-            return run is None or run.state is not RunState.RUNNING
-        return self._paused
+        """Whether nothing of the run may begin now. Asked of the rows: a fence may be news to the driver."""
+        run = self._host.read(lambda tx: tx.run(self._run.id))
+        return run is None or run.lease_epoch != self._epoch or run.state is not RunState.RUNNING
 
     async def _load(self) -> None:
         if self._durable:
@@ -182,7 +186,7 @@ class ReplayDriver:
 
         def work(tx: Transaction) -> tuple[list[Branch], Applied | None, Exception | None]:
             nonlocal began, result
-            run = claims.current(tx, self._run.id, self._host.worker, self._epoch)
+            run = self._current(tx)
             began = True
             if run.state not in (RunState.RUNNING, RunState.PAUSED):
                 self._over = True
@@ -223,6 +227,9 @@ class ReplayDriver:
         if failure is not None:
             self._host.failed(self._run.id, failure)
         return taken
+
+    def _current(self, tx: Transaction) -> RunRecord:
+        return claims.current(tx, self._run.id, self._host.worker, self._epoch)
 
     def _hear(self, tx: Transaction, run: RunRecord) -> None:
         """Take over what verbs did to the rows of this run since the last look."""
@@ -379,19 +386,22 @@ class ReplayDriver:
             ending.cancel(tx, request, child.id)
 
     def _hang(self, tx: Transaction, run: RunRecord, branch: Branch) -> None:
-        """Start the child run of a branch, or bring a failed one back, and wait for it."""
+        """Wait for the child run of a branch; start it if there is none, or if it was cancelled."""
         flow = self._here.nodes[branch.node].node.flow
-        child = tx.run(self._links.child.get(branch.id, ""))
-        request = Request("start", "", "", run.id, remember=False)
-        if child is not None and child.state is RunState.FAILED:
-            self._walk.hang(branch.id)
-            ending.retry(tx, Request("retry", child.id, "", run.id, remember=False), child.id)
-            return
         assert flow is not None
+        child = tx.run(self._links.child.get(branch.id, ""))
+        if child is not None and child.state is not RunState.CANCELLED:
+            if child.state in ENDED:
+                self._walk.requeue(branch.id)  # while this was decided
+            else:
+                self._walk.hang(branch.id)
+            return
         what, value = self._host.describe(flow, branch.input)
         child_id = f"{run.id}.{len(tx.children(run.id)) + 1}"
         self._links.child[branch.id] = child_id
+        branch.attempt = 1
         self._walk.hang(branch.id)
+        request = Request("start", "", "", run.id, remember=False)
         starting.start(tx, request, child_id, what, value, parent=(run.id, branch.id))
 
     def _forget(self, branch: Branch) -> None:

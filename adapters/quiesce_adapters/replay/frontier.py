@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from quiesce import codec
-from quiesce.errors import FlowChanged, QuiesceError
+from quiesce.errors import FlowChanged, NotSerializable, QuiesceError
 from quiesce.graph import Graph
 from quiesce.graph.history import StoredValue, frontier_before
-from quiesce.graph.rows import Branch, Changes, Counters, Group
+from quiesce.graph.rows import Branch, BranchState, Changes, Counters, Group
 from quiesce.graph.transitions import Concurrency, JoinInput
 from quiesce.graph.walk import Walk
 from quiesce.store import ArrivalRow, GroupRow, PieceRow, Reader, RunRecord, Transaction
@@ -138,17 +138,24 @@ def save(tx: Transaction, run_id: str, graph: Graph, changes: Changes, links: Li
 def restore(tx: Reader, run: RunRecord, graph: Graph) -> tuple[Walk, Links]:
     """The walk that the rows of a run describe; what was in flight counts as queued.
 
+    A branch that a verb has woken still counts as paused, so that its driver queues it where it belongs.
+
     Raises:
-        FlowChanged: a branch stands at a node that the graph does not have any more.
+        FlowChanged: a branch stands at a node, or will join at one, that the graph does not have any
+            more; or what is stored for a node does not fit it any more.
     """
     links = Links()
     branches = []
     rows = tx.pieces(run.id)
-    gone = sorted({row.name for row in rows if row.name not in graph.nodes})
-    if gone:
+    groups = {
+        row.group: Group(row.group, row.join, row.size, Concurrency(row.detail[0]), row.detail[1])
+        for row in tx.groups(run.id)
+    }
+    places = {row.name for row in rows} | {group.join for group in groups.values() if group.join is not None}
+    if gone := sorted(places - graph.nodes.keys()):
         names = ", ".join(map(repr, gone))
         raise FlowChanged(
-            f"run {run.id!r} stands at {names}, which {run.flow} does not have any more; "
+            f"{run.flow} has changed since run {run.id!r} came to {names}, which it does not have any more; "
             "bring the node back, or reset the run",
             diff=[f"node {name!r} was removed" for name in gone],
         )
@@ -160,7 +167,7 @@ def restore(tx: Reader, run: RunRecord, graph: Graph) -> tuple[Walk, Links]:
             input=_unpack(tx, run, graph, row),
             concurrency=Concurrency(concurrency),
             groups=tuple((group, index) for group, index in places),
-            state="queued" if row.state == "running" else _TO_BRANCH.get(row.state, row.state),  # type: ignore[arg-type]
+            state=_state_of(row),
             order=row.position,
             attempt=row.attempt or 1,
         )
@@ -171,14 +178,11 @@ def restore(tx: Reader, run: RunRecord, graph: Graph) -> tuple[Walk, Links]:
             links.child[row.piece] = row.child
         if row.lost:
             links.lost[row.piece] = row.lost
-    groups = {
-        row.group: Group(row.group, row.join, row.size, Concurrency(row.detail[0]), row.detail[1])
-        for row in tx.groups(run.id)
-    }
     for arrival in tx.arrivals(run.id):
         group = groups[arrival.group]
-        declared = graph.payload_type(arrival.source, group.join or "")
-        group.arrived[arrival.index] = codec.decode(tx.value(run.id, arrival.value), declared)
+        group.arrived[arrival.index] = _payload(
+            tx, run, graph, arrival.source, group.join or "", arrival.value
+        )
         group.sources[arrival.index] = arrival.source
     stored = tx.counters(run.id)
     counters = Counters(*stored[:3]) if stored else Counters(2, 2, 1)
@@ -202,18 +206,38 @@ def _row(branch: Branch, links: Links, ref: int | None) -> PieceRow:
     )
 
 
+def _state_of(row: PieceRow) -> BranchState:
+    if row.woken:
+        return "paused"
+    return "queued" if row.state == "running" else _TO_BRANCH.get(row.state, row.state)  # type: ignore[return-value]
+
+
 def _unpack(tx: Reader, run: RunRecord, graph: Graph, row: PieceRow) -> Any:
     if row.value is None:
         return None
     data = tx.value(run.id, row.value)
     if data.startswith(_GATHERED):
-        node = row.name
         parts = json.loads(data[len(_GATHERED) :])
         return JoinInput(
-            (codec.decode(tx.value(run.id, ref), graph.payload_type(source, node)) for source, ref in parts),
+            (_payload(tx, run, graph, source, row.name, ref) for source, ref in parts),
             sources=[source for source, _ in parts],
         )
-    return codec.decode(data, graph.nodes[row.name].input_type)
+    return _decoded(run, row.name, data, graph.nodes[row.name].input_type)
+
+
+def _payload(tx: Reader, run: RunRecord, graph: Graph, source: str, join: str, ref: int) -> Any:
+    return _decoded(run, join, tx.value(run.id, ref), graph.payload_type(source, join))
+
+
+def _decoded(run: RunRecord, node: str, data: bytes, declared: Any) -> Any:
+    try:
+        return codec.decode(data, declared)
+    except NotSerializable as error:
+        raise FlowChanged(
+            f"{run.flow} has changed since run {run.id!r} came to {node!r}, and what is stored for that node "
+            f"does not fit it any more: {error}; bring its type back, or reset the run",
+            diff=[f"node {node!r}: {error}"],
+        ) from error
 
 
 def pack_payload(graph: Graph, source: str, join: str, payload: Any) -> bytes:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import anyio
@@ -33,6 +34,8 @@ from quiesce.store import HoldRecord
 from .frontier import Links
 
 __all__ = ["Again", "Hang", "NodeVisits", "Result", "Visiting"]
+
+_NO_SPAN = nullcontext()
 
 TURNS = 32
 """Visits in a row without a wait before the event loop gets its turn."""
@@ -72,7 +75,7 @@ class NodeVisits:
 class Visiting:
     """Evaluates the visits of one run and hands their results to `done`.
 
-    `stopped` says that the run is paused, or may be: then nothing is tried again.
+    `stopped` says that the run is paused or over: then nothing is tried again.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class Visiting:
         self.nodes = {name: NodeVisits(ref) for name, ref in graph.nodes.items()}
         self._scopes: dict[int, anyio.CancelScope] = {}
         self._unbegun: deque[Branch] = deque()
+        self._spans: dict[int, Any] = {}
         self._backoffs: set[anyio.CancelScope] = set()
         self._inline: anyio.CancelScope | None = None
         self._turns = 0
@@ -123,18 +127,41 @@ class Visiting:
         Returns when all of them have begun, so nothing that is queued later can overtake one.
         """
         alone = len(taken) == 1 and self._walk.sole
+        traces = self._host.traces
         for branch in taken:
             visits = self.nodes[branch.node]
-            if visits.inline and (alone or not visits.node.is_async):
-                await self._let_begin()
-                await self._begin_inline(branch, visits, alone, tasks)
-            else:
-                self._start(branch, tasks, self._attempts, branch, visits, tasks)
-        await self._let_begin()
+            with self._span(branch) if traces.on else _NO_SPAN:
+                if visits.inline and (alone or not visits.node.is_async):
+                    if self._unbegun:
+                        await self._let_begin()
+                    await self._begin_inline(branch, visits, alone, tasks)
+                else:
+                    self._start(branch, tasks, self._attempts, branch, visits, tasks)
+        if self._unbegun:
+            await self._let_begin()
         self._turns += len(taken)
         if self._turns >= TURNS:
             self._turns = 0
             await anyio.lowlevel.checkpoint()
+
+    @contextmanager
+    def _span(self, branch: Branch) -> Iterator[None]:
+        """The span of a visit, current for what begins in it; it ends with the visit."""
+        facts = {"node": branch.node, "branch": branch.id, "attempt": branch.attempt}
+        with self._host.traces.piece("visit", self._run_id, **facts) as span:
+            self._spans[branch.id] = span
+            yield
+
+    def _finish(self, branch: Branch, result: Result) -> None:
+        if self._spans:
+            self._end_span(branch, type(result).__name__.lower(), result)
+        self._done(branch, result)
+
+    def _end_span(self, branch: Branch, did: str, result: Result | None = None) -> None:
+        span = self._spans.pop(branch.id, None)
+        if span is not None:
+            cause = result.cause if isinstance(result, Error) else None
+            self._host.traces.done(span, did, cause if isinstance(cause, Exception) else None)
 
     async def _begin_inline(self, branch: Branch, visits: NodeVisits, alone: bool, tasks: TaskGroup) -> None:
         assert visits.evaluate is not None
@@ -144,18 +171,21 @@ class Visiting:
             if not inspect.isawaitable(output):
                 returned = visits.decide(output, ctx)
                 if not inspect.isawaitable(returned):
-                    self._done(branch, self._resolve(branch, returned))
+                    self._finish(branch, self._resolve(branch, returned))
                     return
                 rest = self._decided(branch, returned)
             else:
                 rest = self._evaluated(branch, visits, output, ctx)
         except Exception as error:
-            self._done(branch, self.error(branch, error))
+            self._finish(branch, self.error(branch, error))
             return
         if alone:
-            with anyio.CancelScope() as self._inline:
-                self._done(branch, await self._outcome(branch, rest))
-            self._inline = None
+            try:
+                with anyio.CancelScope() as self._inline:
+                    self._finish(branch, await self._outcome(branch, rest))
+                self._inline = None
+            finally:
+                self._end_span(branch, "cancelled")
         else:
             self._start(branch, tasks, lambda: rest)
 
@@ -179,15 +209,18 @@ class Visiting:
         evaluate: Callable[..., Awaitable[Result]],
         *args: Any,
     ) -> None:
-        with scope:
-            try:
-                while self._unbegun[0] is not branch:  # tasks begin in any order on trio
-                    await anyio.lowlevel.checkpoint()
-            finally:
-                self._unbegun.remove(branch)
-            self._done(branch, await self._outcome(branch, evaluate(*args)))
-        if self._scopes.get(branch.id) is scope:
-            del self._scopes[branch.id]
+        try:
+            with scope:
+                try:
+                    while self._unbegun[0] is not branch:  # tasks begin in any order on trio
+                        await anyio.lowlevel.checkpoint()
+                finally:
+                    self._unbegun.remove(branch)
+                self._finish(branch, await self._outcome(branch, evaluate(*args)))
+        finally:
+            self._end_span(branch, "cancelled")
+            if self._scopes.get(branch.id) is scope:
+                del self._scopes[branch.id]
 
     async def _outcome(self, branch: Branch, evaluation: Awaitable[Result]) -> Result:
         """What an evaluation gives; one that ends as cancelled, though nobody cancels it, has failed."""
@@ -281,8 +314,7 @@ class Visiting:
     async def _child_outcome(self, branch: Branch, visits: NodeVisits) -> Result:
         child_id = self._links.child.get(branch.id)
         child = None if child_id is None else self._host.read(lambda tx: tx.run(child_id))
-        if child is None or (child.state is RunState.FAILED and branch.id in self._links.lost):
-            self._links.lost.pop(branch.id, None)
+        if child is None or (child.state is RunState.CANCELLED and branch.attempt > 1):
             return Hang()
         try:
             if child.state is RunState.COMPLETED:
@@ -291,9 +323,9 @@ class Visiting:
                     returned = await returned
                 return self._resolve(branch, returned)
             if child.state is RunState.FAILED:
-                self._links.lost[branch.id] = 0  # a retry of this run brings the child back
                 raise self._host.error_of(child)
             if child.state is RunState.CANCELLED:
+                branch.attempt += 1  # a retry of this run starts another one
                 raise RunCancelled(child.id)
             return Hang()
         except Exception as error:

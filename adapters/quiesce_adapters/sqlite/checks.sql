@@ -32,7 +32,7 @@ SELECT r.id AS run FROM runs AS r
 WHERE r.state = 'running'
   AND NOT EXISTS (SELECT 1 FROM pieces AS p WHERE p.run_id = r.id AND p.state IN ('queued', 'running'))
   AND NOT EXISTS (SELECT 1 FROM pieces AS p JOIN runs AS c ON c.id = p.child
-                  WHERE p.run_id = r.id AND p.state = 'waiting' AND c.state IN ('running', 'idle', 'created'))
+                  WHERE p.run_id = r.id AND p.state = 'waiting' AND c.state IN ('running', 'idle'))
 
 -- run.child_of_ended: run {run} is {state} inside {parent}, which is {outer}
 SELECT c.id AS run, c.state AS state, r.id AS parent, r.state AS outer
@@ -82,7 +82,8 @@ SELECT p.piece, p.run_id AS run, p.child, coalesce(c.state, 'not there') AS stat
 FROM pieces AS p JOIN runs AS r ON r.id = p.run_id
      LEFT JOIN runs AS c ON c.id = p.child AND c.parent_id = p.run_id AND c.parent_piece = p.piece
 WHERE p.state = 'waiting' AND r.state <> 'failed'
-  AND (c.id IS NULL OR c.state IN ('created', 'completed', 'failed', 'cancelled'))
+  AND (c.id IS NULL OR c.state IN ('completed', 'failed', 'cancelled')
+       OR (c.state = 'created' AND c.execution = 1))  -- a reset one can be resumed
 
 -- piece.position: {count} pieces of run {run} stand at position {position}
 SELECT run_id AS run, position, count(*) AS count FROM pieces GROUP BY run_id, position HAVING count(*) > 1

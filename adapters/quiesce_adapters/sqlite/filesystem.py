@@ -16,6 +16,9 @@ NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afpfs", "9p", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
 )
 
+MOUNTS = Path("/proc/self/mountinfo")
+"""Where Linux tells what is mounted where."""
+
 
 def refuse_unusable(path: Path) -> None:
     """Refuse a path that cannot hold a store.
@@ -27,7 +30,7 @@ def refuse_unusable(path: Path) -> None:
         raise StoreMismatch(f"{path} is a folder; a store is a file: name one in it")
     if not path.parent.is_dir():
         raise StoreMismatch(f"the folder {path.parent} does not exist, so no store can be made in it")
-    kind = file_system(path.parent)
+    kind = file_system(path.resolve().parent)
     if kind in NETWORK:
         raise StoreMismatch(
             f"{path} is on a network file system ({kind}), where locks cannot be trusted; "
@@ -38,7 +41,7 @@ def refuse_unusable(path: Path) -> None:
 def file_system(folder: Path) -> str | None:
     """The type of the file system that a folder is on, as Linux names it; None elsewhere."""
     try:
-        mounts = Path("/proc/self/mountinfo").read_text("utf-8", errors="replace")
+        mounts = MOUNTS.read_text("utf-8", errors="replace")
     except OSError:
         return None
     best, kind = "", None

@@ -31,8 +31,7 @@ SELECT state, count(*) FROM runs GROUP BY state
 SELECT run_id FROM episodes WHERE closed_at IS NULL AND quiescent_at IS NULL
 
 -- hold.open_count
-SELECT count(*) FROM holds JOIN runs ON runs.id = holds.run_id
-WHERE holds.state = 'open' AND runs.state <> 'failed'
+SELECT count(*) FROM inbox
 
 -- run.claimable
 SELECT id, lease_holder FROM runs
@@ -90,7 +89,7 @@ SELECT runs.episode_id, runs.id, p.piece, p.kind, p.name, p.state,
        CASE WHEN p.state = 'running' AND l.value IS NOT NULL THEN 'pending' ELSE 'absent' END, :now,
        CASE WHEN p.state = 'running' AND l.value IS NOT NULL THEN runs.lease_epoch END,
        CASE WHEN p.state = 'running' AND l.value IS NOT NULL THEN runs.lease_holder END
-FROM temp.tree AS t JOIN runs ON runs.id = t.id JOIN pieces AS p ON p.run_id = t.id
+FROM temp.tree AS t CROSS JOIN runs ON runs.id = t.id JOIN pieces AS p ON p.run_id = t.id
      LEFT JOIN json_each(:living) AS l ON l.value = runs.lease_holder
 WHERE t.state <> 'paused' AND p.state IN ('queued', 'running', 'held', 'waiting')
 ORDER BY t.id, p.piece
@@ -101,15 +100,15 @@ SELECT runs.episode_id, runs.id, runs.generation, 'parent', :now, :now, :until,
        CASE WHEN EXISTS (SELECT 1 FROM receipts
                          WHERE receipts.episode_id = runs.episode_id AND drain = 'pending')
             THEN NULL ELSE :now END
-FROM temp.tree AS t JOIN runs ON runs.id = t.id WHERE t.state <> 'paused'
+FROM temp.tree AS t CROSS JOIN runs ON runs.id = t.id WHERE t.state <> 'paused'
 
 -- tree.events
 INSERT INTO events (at, run_id, execution, generation, kind, actor, data)
 SELECT :now, runs.id, runs.execution, runs.generation, 'paused', :actor, :data
-FROM temp.tree AS t JOIN runs ON runs.id = t.id WHERE t.state <> 'paused'
+FROM temp.tree AS t CROSS JOIN runs ON runs.id = t.id WHERE t.state <> 'paused'
 
--- tree.holders
-SELECT DISTINCT runs.lease_holder FROM temp.tree AS t JOIN runs ON runs.id = t.id
+-- tree.holders: CROSS JOIN keeps the order of the tables, here and above; the tree is the small one
+SELECT DISTINCT runs.lease_holder FROM temp.tree AS t CROSS JOIN runs ON runs.id = t.id
 WHERE runs.lease_holder IS NOT NULL
 
 -- tree.paused
@@ -131,11 +130,11 @@ FROM pieces WHERE run_id = ? ORDER BY piece
 -- piece.counts
 SELECT state, count(*) FROM pieces WHERE run_id = ? GROUP BY state
 
--- piece.woken
-SELECT piece FROM pieces WHERE run_id = ? AND woken = 1 ORDER BY piece
+-- piece.woken: asked at every visit, so by the index that holds nothing else
+SELECT piece FROM pieces INDEXED BY pieces_woken WHERE run_id = ? AND woken = 1 ORDER BY piece
 
 -- piece.seen_woken
-UPDATE pieces SET woken = 0 WHERE run_id = ? AND woken = 1
+UPDATE pieces INDEXED BY pieces_woken SET woken = 0 WHERE run_id = ? AND woken = 1
 
 -- piece.put
 INSERT INTO pieces (run_id, piece, kind, state, name, position, value, detail, attempt, lost, child, hold,
@@ -267,26 +266,35 @@ SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payl
        on_deadline, state, answer, answered_by, answered_at
 FROM holds WHERE run_id = ? AND state = 'open' ORDER BY number
 
--- hold.page: an inbox never shows what a failed run asks, until a retry
+-- hold.page
 SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
        on_deadline, state, answer, answered_by, answered_at
-FROM holds
-WHERE (:run IS NULL OR run_id = :run) AND (:state IS NULL OR state = :state)
-  AND NOT (:state = 'open' AND (SELECT state FROM runs WHERE runs.id = holds.run_id) = 'failed')
+FROM holds WHERE (:state IS NULL OR state = :state) ORDER BY number LIMIT :limit OFFSET :after
+
+-- hold.page_of_run
+SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
+       on_deadline, state, answer, answered_by, answered_at
+FROM holds WHERE run_id = :run AND (:state IS NULL OR state = :state)
 ORDER BY number LIMIT :limit OFFSET :after
+
+-- hold.inbox
+SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
+       on_deadline, state, answer, answered_by, answered_at
+FROM inbox WHERE (:run IS NULL OR run_id = :run) ORDER BY number LIMIT :limit OFFSET :after
 
 -- hold.due
 SELECT h.id, h.run_id, h.execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
        on_deadline, h.state, answer, answered_by, answered_at
-FROM holds AS h JOIN runs AS r ON r.id = h.run_id
+FROM inbox AS h JOIN runs AS r ON r.id = h.run_id
 WHERE h.state = 'open' AND deadline IS NOT NULL AND on_deadline <> '"hold"' AND deadline <= ?
-  AND r.state <> 'failed' AND r.flow IN (SELECT value FROM json_each(?))
+  AND r.flow IN (SELECT value FROM json_each(?))
 ORDER BY deadline
 
 -- hold.next_deadline
-SELECT min(deadline) FROM holds AS h JOIN runs AS r ON r.id = h.run_id
-WHERE h.state = 'open' AND deadline IS NOT NULL AND on_deadline <> '"hold"' AND r.state <> 'failed'
+SELECT deadline FROM inbox AS h JOIN runs AS r ON r.id = h.run_id
+WHERE h.state = 'open' AND deadline IS NOT NULL AND on_deadline <> '"hold"'
   AND r.flow IN (SELECT value FROM json_each(?))
+ORDER BY deadline LIMIT 1
 
 -- request.get
 SELECT verb, digest, ack FROM requests WHERE scope = ? AND request_id = ?

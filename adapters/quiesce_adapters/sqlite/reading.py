@@ -6,7 +6,6 @@ every statement of the store goes through. Nothing here begins or ends a transac
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
@@ -34,8 +33,8 @@ from .records import (
     hold_record,
     instant,
     journal_entry,
-    maybe_instant,
     micros,
+    parsed,
     piece_row,
     receipt_record,
     run_record,
@@ -104,6 +103,12 @@ class SqliteReader:
         page = [run_record(row) for row in rows[:limit]]
         return page, (page[-1].id if len(rows) > limit else None)
 
+    def run_counts(self) -> Mapping[str, int]:
+        return dict(self._run("run.counts").fetchall())
+
+    def unquiet(self) -> list[str]:
+        return [run_id for (run_id,) in self._run("episode.unquiet")]
+
     def claimable(self, flows: Collection[str]) -> list[str]:
         rows = self._run("run.claimable", (compact(list(flows)),)).fetchall()
         return [run_id for run_id, holder in rows if not self.alive(holder)]
@@ -132,14 +137,17 @@ class SqliteReader:
 
     def groups(self, run_id: str) -> list[GroupRow]:
         rows = self._run("group.list", (run_id,))
-        return [GroupRow(row[0], row[1], row[2], json.loads(row[3])) for row in rows]
+        return [
+            GroupRow(row[0], row[1], row[2], parsed(row[3], "detail", f"group {row[0]} of {run_id}"))
+            for row in rows
+        ]
 
     def arrivals(self, run_id: str) -> list[ArrivalRow]:
         return [ArrivalRow(*row) for row in self._run("arrival.list", (run_id,))]
 
     def counters(self, run_id: str) -> Any:
         row = self._run("run.counters", (run_id,)).fetchone()
-        return None if row is None or row[0] is None else json.loads(row[0])
+        return None if row is None or row[0] is None else parsed(row[0], "counters", run_id)
 
     def episode(self, episode_id: str) -> EpisodeRecord | None:
         row = self._run("episode.get", (episode_id,)).fetchone()
@@ -163,14 +171,21 @@ class SqliteReader:
         return [hold_record(row) for row in self._run("hold.open", (run_id,))]
 
     def holds(self, run_id: str | None, state: str | None, limit: int, after: int) -> list[HoldRecord]:
-        parameters = {"run": run_id, "state": state, "limit": limit, "after": after}
-        return [hold_record(row) for row in self._run("hold.page", parameters)]
+        parameters: dict[str, Any] = {"run": run_id, "limit": limit, "after": after}
+        if state == "open":
+            return [hold_record(row) for row in self._run("hold.inbox", parameters)]
+        label = "hold.page" if run_id is None else "hold.page_of_run"
+        return [hold_record(row) for row in self._run(label, parameters | {"state": state})]
+
+    def open_hold_count(self) -> int:
+        return int(self._run("hold.open_count").fetchone()[0])
 
     def due_holds(self, before: datetime, flows: Collection[str]) -> list[HoldRecord]:
         return [hold_record(row) for row in self._run("hold.due", (micros(before), compact(list(flows))))]
 
     def next_deadline(self, flows: Collection[str]) -> datetime | None:
-        return maybe_instant(self._run("hold.next_deadline", (compact(list(flows)),)).fetchone()[0])
+        row = self._run("hold.next_deadline", (compact(list(flows)),)).fetchone()
+        return None if row is None else instant(row[0])
 
     def messages(self, run_id: str) -> int:
         count: int = self._run("message.count", (run_id,)).fetchone()[0]
@@ -178,14 +193,20 @@ class SqliteReader:
 
     def request(self, run_id: str, request_id: str) -> RequestRecord | None:
         row = self._run("request.get", (run_id, request_id)).fetchone()
-        return None if row is None else RequestRecord(run_id, request_id, row[0], row[1], json.loads(row[2]))
+        return (
+            None
+            if row is None
+            else RequestRecord(run_id, request_id, row[0], row[1], parsed(row[2], "ack", request_id))
+        )
 
     def events(self, run_id: str | None, after: int, limit: int) -> list[tuple[Any, ...]]:
         if run_id is None:
             rows = self._run("event.page", (after, limit))
         else:
             rows = self._run("event.page_of_run", (run_id, after, limit))
-        return [(row[0], instant(row[1]), *row[2:8], json.loads(row[8])) for row in rows]
+        return [
+            (row[0], instant(row[1]), *row[2:8], parsed(row[8], "data", f"event {row[0]}")) for row in rows
+        ]
 
     def last_event(self) -> int:
         return int(self._run("event.last").fetchone()[0])
@@ -196,7 +217,11 @@ class SqliteReader:
     def workers(self) -> list[WorkerRecord]:
         return [
             WorkerRecord(
-                row[0], row[1], row[2], instant(row[3]), [tuple(flow) for flow in json.loads(row[4])]
+                row[0],
+                row[1],
+                row[2],
+                instant(row[3]),
+                [tuple(flow) for flow in parsed(row[4], "flows", f"worker {row[0]}")],
             )
             for row in self._run("worker.list")
         ]

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from quiesce.errors import StoreError
 from quiesce.runs import Lock
 from quiesce.states import RunState
 from quiesce.store import EpisodeRecord, HoldRecord, JournalEntry, PieceRow, ReceiptRecord, RunRecord
@@ -24,6 +25,7 @@ __all__ = [
     "locks_text",
     "maybe_instant",
     "micros",
+    "parsed",
     "piece_row",
     "receipt_record",
     "run_record",
@@ -53,6 +55,20 @@ def compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
+def parsed(text: str, column: str, whose: object) -> Any:
+    """The JSON text of a column as a value.
+
+    Raises:
+        StoreError: it is none, so somebody else wrote it; the message says where.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise StoreError(
+            f"the store is damaged: {column} of {whose} is no JSON ({error}); see `flowctl doctor`"
+        ) from None
+
+
 def lock_facts(lock: Lock) -> list[Any]:
     """A lock without its kind."""
     return [lock.reason, lock.actor, micros(lock.since)]
@@ -67,7 +83,7 @@ def run_record(row: tuple[Any, ...]) -> RunRecord:
     """A row of `runs`."""
     locks = {}
     if row[19] != "{}":
-        for kind, (reason, actor, since) in json.loads(row[19]).items():
+        for kind, (reason, actor, since) in parsed(row[19], "locks", row[0]).items():
             locks[kind] = Lock(kind, reason, actor, instant(since))
     return RunRecord(
         id=row[0],
@@ -95,7 +111,7 @@ def run_record(row: tuple[Any, ...]) -> RunRecord:
 
 def hold_record(row: tuple[Any, ...]) -> HoldRecord:
     """A row of `holds`."""
-    on_deadline = json.loads(row[12])
+    on_deadline = parsed(row[12], "on_deadline", row[0])
     return HoldRecord(
         id=row[0],
         run_id=row[1],
@@ -106,12 +122,12 @@ def hold_record(row: tuple[Any, ...]) -> HoldRecord:
         piece=row[6],
         reason=row[7],
         opened_at=instant(row[8]),
-        payload=json.loads(row[9]),
-        expects=None if row[10] is None else json.loads(row[10]),
+        payload=parsed(row[9], "payload", row[0]),
+        expects=None if row[10] is None else parsed(row[10], "expects", row[0]),
         deadline=maybe_instant(row[11]),
         on_deadline=tuple(on_deadline) if isinstance(on_deadline, list) else on_deadline,
         state=row[13],
-        answer=json.loads(row[14]),
+        answer=parsed(row[14], "answer", row[0]),
         answered_by=row[15],
         answered_at=maybe_instant(row[16]),
     )
@@ -126,7 +142,7 @@ def piece_row(row: tuple[Any, ...]) -> PieceRow:
         name=row[3],
         position=row[4],
         value=row[5],
-        detail=None if row[6] is None else json.loads(row[6]),
+        detail=None if row[6] is None else parsed(row[6], "detail", f"piece {row[0]} at {row[3]!r}"),
         attempt=row[7],
         lost=row[8],
         child=row[9],

@@ -164,6 +164,18 @@ CREATE UNIQUE INDEX one_open_hold_per_place ON holds (run_id, execution, path) W
 CREATE INDEX deadlines ON holds (deadline)
     WHERE state = 'open' AND deadline IS NOT NULL AND on_deadline <> '"hold"';
 
+-- What can be answered: the open holds of runs that did not fail, nor any run around them. A retry brings
+-- the others back.
+CREATE VIEW inbox AS
+SELECT h.* FROM holds AS h
+WHERE h.state = 'open' AND NOT EXISTS (
+    WITH RECURSIVE around (parent_id, state) AS (
+        SELECT parent_id, state FROM runs WHERE id = h.run_id
+        UNION ALL
+        SELECT runs.parent_id, runs.state FROM runs JOIN around ON runs.id = around.parent_id
+    )
+    SELECT 1 FROM around WHERE state = 'failed');
+
 -- The box of an agent's run: what was sent and not received yet, oldest first.
 CREATE TABLE messages (
     number INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -20,6 +20,7 @@ Source: spec engine, 6; cases failures-durable-engines 33, 61 to 70.
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -155,15 +156,26 @@ class SqliteStore:
             check_identity(connection, self.path)
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute(f"PRAGMA synchronous = {durability.upper()}")
-            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-            if mode != "wal" and not read_only:
-                connection.execute("PRAGMA journal_mode = WAL")
+            if not read_only:
+                self._use_wal(connection)
             migrate(connection, self.path)
             self._wait_in_sqlite(connection, 0.0)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _use_wal(self, connection: sqlite3.Connection) -> None:
+        """Set the journal mode; of two that do so at once SQLite refuses one, without waiting."""
+        tries = int(self._busy_after / RETRY_EVERY)
+        while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.Error as error:
+                tries -= 1
+                if not is_busy(error) or tries < 0:
+                    raise
+                threading.Event().wait(RETRY_EVERY)
 
     def _wait_in_sqlite(self, connection: sqlite3.Connection, seconds: float) -> None:
         connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")

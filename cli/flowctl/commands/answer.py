@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flowctl import wiring
-from flowctl.options import Settings, Verb, goes_on, pass_settings
+from flowctl.options import Settings, Verb, goes_on, hold_argument, pass_settings
 
 if TYPE_CHECKING:
     from quiesce.runtime import Runtime
@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 
 @click.command("answer", cls=Verb)
-@click.argument("hold")
+@hold_argument()
 @click.argument("value", metavar="JSON")
 @goes_on
 @pass_settings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowctl import render, wiring
-from flowctl.options import Plain, Settings, pass_settings
+from flowctl.options import Plain, Settings, pass_settings, run_argument
 
 if TYPE_CHECKING:
     from quiesce.runs import Event
@@ -17,7 +17,7 @@ __all__ = ["command"]
 
 
 @click.command("events", cls=Plain)
-@click.argument("run", required=False)
+@run_argument(required=False)
 @click.option("--after", type=click.IntRange(min=0), default=0, metavar="SEQ", help="Only after this number.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens from now on.")
 @pass_settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flowctl import render, wiring
-from flowctl.options import Plain, Settings, pass_settings
+from flowctl.options import Plain, Settings, pass_settings, run_argument
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,7 +21,7 @@ ENDED = {"completed", "cancelled"}
 
 
 @click.command("explain", cls=Plain)
-@click.argument("run")
+@run_argument()
 @click.option("--flow", metavar="FLOW", help="Where the flow is now, if it moved.")
 @pass_settings
 def command(settings: Settings, run: str, flow: str | None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flowctl import render, wiring
-from flowctl.options import Plain, Settings, pass_settings
+from flowctl.options import Plain, Settings, pass_settings, run_argument
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,7 +20,7 @@ STATES = ["open", "answered", "rejected", "expired", "dropped", "withdrawn", "al
 
 
 @click.command("holds", cls=Plain)
-@click.argument("run", required=False)
+@run_argument(required=False)
 @click.option("--state", type=click.Choice(STATES), default="open", show_default=True, help="Which holds.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many.")
 @click.option("--after", metavar="CURSOR", help="The page after this one.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flowctl import wiring
-from flowctl.options import Settings, Verb, pass_settings
+from flowctl.options import Settings, Verb, pass_settings, run_argument
 
 if TYPE_CHECKING:
     from quiesce.runtime import Runtime
@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 
 @click.command("pause", cls=Verb)
-@click.argument("run")
+@run_argument()
 @click.option("--wait", is_flag=True, help="Wait until nothing of it runs; exit 7 if something is overdue.")
 @click.option(
     "--drain-timeout",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flowctl import wiring
-from flowctl.options import Settings, Verb, goes_on, pass_settings
+from flowctl.options import Settings, Verb, goes_on, pass_settings, run_argument
 
 if TYPE_CHECKING:
     from quiesce.runtime import Runtime
@@ -17,7 +17,7 @@ __all__ = ["command"]
 
 
 @click.command("resume", cls=Verb)
-@click.argument("run")
+@run_argument()
 @click.option("--answer", metavar="JSON", help="Answer the open hold in the same step.")
 @click.option("--hold", metavar="HOLD", help="Which hold the answer is for.")
 @click.option("--episode", metavar="ID", help="Only if the run is still in this episode.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flowctl import wiring
-from flowctl.options import Settings, Verb, goes_on, pass_settings
+from flowctl.options import Settings, Verb, goes_on, pass_settings, run_argument
 
 if TYPE_CHECKING:
     from quiesce.runtime import Runtime
@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 
 @click.command("retry", cls=Verb)
-@click.argument("run")
+@run_argument()
 @click.option("--accept-changes", is_flag=True, help="Go on although the flow's code has changed.")
 @goes_on
 @pass_settings

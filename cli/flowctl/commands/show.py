@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flowctl import render, wiring
-from flowctl.options import Plain, Settings, pass_settings
+from flowctl.options import Plain, Settings, pass_settings, run_argument
 
 if TYPE_CHECKING:
     from quiesce.insight import View
@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 
 @click.command("show", cls=Plain)
-@click.argument("run")
+@run_argument()
 @click.option("--events", type=click.IntRange(min=0), default=10, show_default=True, help="Newest events.")
 @pass_settings
 def command(settings: Settings, run: str, events: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flowctl import render, wiring
-from flowctl.options import Plain, Settings, pass_settings
+from flowctl.options import Plain, Settings, pass_settings, run_argument
 
 if TYPE_CHECKING:
     from quiesce.insight import Overview
@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 
 @click.command("status", cls=Plain)
-@click.argument("run", required=False)
+@run_argument(required=False)
 @pass_settings
 def command(settings: Settings, run: str | None) -> None:
     """What RUN is; without RUN, the store at a glance."""

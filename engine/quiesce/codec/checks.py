@@ -16,7 +16,7 @@ from quiesce.codec.containers import Choice
 from quiesce.codec.foreign import Foreign
 from quiesce.codec.leaves import Member, OneOf, Scalar, Tagged, Undeclared
 from quiesce.codec.plan import Plan, plan_for
-from quiesce.codec.tags import Refused, one_line, short
+from quiesce.codec.refusal import Refused, one_line, short
 from quiesce.errors import InputRejected
 
 __all__ = ["coerce_text", "validate", "validate_json"]

@@ -14,7 +14,7 @@ from quiesce.codec import tags
 from quiesce.codec.annotations import type_name, union_members, unwrap
 from quiesce.codec.leaves import Scalar, Tagged
 from quiesce.codec.plan import Plan, plan_for
-from quiesce.codec.tags import Refused, short
+from quiesce.codec.refusal import Refused, short
 
 __all__ = ["ITEMS", "Alias", "Choice", "FixedTuple", "Items", "Pairs"]
 

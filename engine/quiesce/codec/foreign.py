@@ -10,7 +10,7 @@ from typing import Any
 
 from quiesce.codec import tags
 from quiesce.codec.plan import Plan, plan_for
-from quiesce.codec.tags import Refused, short
+from quiesce.codec.refusal import Refused, short
 
 __all__ = ["Constrained", "Foreign"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from quiesce.codec import tags
@@ -21,6 +22,8 @@ def jsonable(value: object, *, place: str = "value") -> Any:
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     try:
-        return to_jsonable_python(value, inf_nan_mode="constants")
+        found = to_jsonable_python(value, inf_nan_mode="constants")
+        json.dumps(found, allow_nan=False, ensure_ascii=False).encode()  # NaN, or half a character
+        return found
     except (PydanticSerializationError, ValueError) as error:
         raise NotSerializable(f"{place} has no JSON form: {error}", place=place) from None

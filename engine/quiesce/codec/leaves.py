@@ -11,7 +11,7 @@ from typing import Any, get_args
 from quiesce.codec import tags
 from quiesce.codec.foreign import Foreign
 from quiesce.codec.plan import Plan, plan_for
-from quiesce.codec.tags import Refused, short
+from quiesce.codec.refusal import Refused, short
 
 __all__ = ["SCALARS", "Member", "OneOf", "Scalar", "Tagged", "Undeclared"]
 

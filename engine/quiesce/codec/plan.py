@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from quiesce.codec.annotations import type_name
-from quiesce.codec.tags import Refused, short
+from quiesce.codec.refusal import Refused, short
 
 __all__ = ["Plan", "plan_for"]
 

@@ -22,9 +22,9 @@ from quiesce.codec.annotations import substitute, type_name
 from quiesce.codec.foreign import Foreign
 from quiesce.codec.leaves import Undeclared
 from quiesce.codec.plan import Plan, plan_for
-from quiesce.codec.tags import Refused, short
+from quiesce.codec.refusal import Refused, short
 
-__all__ = ["Dataclass", "Keys", "Model", "Named", "Record"]
+__all__ = ["Dataclass", "Field", "Keys", "Model", "Named", "Record"]
 
 
 class Field:

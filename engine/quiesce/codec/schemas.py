@@ -21,7 +21,7 @@ from quiesce.codec.foreign import Constrained, Foreign
 from quiesce.codec.leaves import Member, OneOf, Scalar, Tagged, Undeclared
 from quiesce.codec.plan import plan_for
 from quiesce.codec.records import Keys, Record
-from quiesce.codec.tags import Refused, one_line, short
+from quiesce.codec.refusal import Refused, one_line, short
 from quiesce.errors import AnswerRejected, NotSerializable
 
 __all__ = ["check_schema", "schema"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from quiesce.codec import tags
 from quiesce.codec.annotations import is_undeclared, type_name
-from quiesce.codec.tags import Refused, short
+from quiesce.codec.refusal import Refused, short
 from quiesce.errors import NotSerializable
 
 __all__ = ["decode", "digest", "encode", "plain"]

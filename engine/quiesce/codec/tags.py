@@ -23,9 +23,11 @@ from functools import cache
 from pathlib import PosixPath, PurePath, PurePosixPath, PureWindowsPath, WindowsPath
 from typing import Any, NamedTuple
 
+from quiesce.codec.refusal import Refused, short
+
 __all__ = [
     "MAX_DEPTH",
-    "Refused",
+    "Leaf",
     "check_depth",
     "dump",
     "dump_items",
@@ -34,11 +36,9 @@ __all__ = [
     "is_plain",
     "leaves",
     "load",
-    "one_line",
     "open_items",
     "open_pairs",
     "plainly",
-    "short",
     "tagged",
 ]
 
@@ -49,33 +49,6 @@ MAX_DEPTH = 128
 # Beyond this an int is written in hexadecimal: Python refuses to read long decimal numbers, and how long
 # is a setting of the process (at least 640 digits).
 _BIG = 1 << 2000
-
-
-class Refused(Exception):
-    """A value or a piece of stored JSON that does not fit; `path` grows as it passes the containers."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
-        self.path: list[str] = []
-
-    def place(self, root: str) -> str:
-        return root + "".join(reversed(self.path))
-
-
-def short(value: object, limit: int = 80) -> str:
-    """`repr(value)` on one line, without control characters, at most `limit` characters."""
-    try:
-        text = repr(value[:limit] if type(value) in (str, bytes, list, tuple) else value)  # type: ignore[index]
-    except Exception:  # a repr of somebody else's; the message matters more than it does
-        text = f"<{type(value).__name__}>"
-    return one_line(text, limit)
-
-
-def one_line(text: str, limit: int = 400) -> str:
-    """`text` on one line, without control characters, at most `limit` characters."""
-    line = "".join(letter if letter.isprintable() else " " for letter in text[: limit + 1])
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 # --- leaves --------------------------------------------------------------------------------------------

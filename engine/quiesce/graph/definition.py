@@ -21,7 +21,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Union, overload
 
 from quiesce.errors import GraphError, MissingNode, MissingTransition, NoSteps
 from quiesce.flows import DefinedIn
@@ -292,14 +292,19 @@ class Graph:
 
     @property
     def output_type(self) -> Any:
-        """What the nodes that `graph.finish` names give; None if one of them does not say."""
-        found: Any = None
-        for name, decision in self._decisions.items():
-            if decision.kind == "finish":
-                if (one := self.finish_type(name)) is None:
-                    return None
-                found = one if found is None else found | one
-        return found
+        """What it may complete with: what the nodes that `graph.finish` names give; None if nothing says it.
+
+        A handler may finish with any value, and so may a node that does not say what it gives: `… | Any`.
+        """
+        given = [
+            self.finish_type(name) for name, decision in self._decisions.items() if decision.kind == "finish"
+        ]
+        declared = [one for one in given if one is not None]
+        if not declared:
+            return None
+        handlers = [d for d in self._decisions.values() if d.kind == "handler"] + [*self._rejections.values()]
+        any_value = [Any] if handlers or len(declared) < len(given) else []
+        return Union[(*declared, *any_value)]
 
     def finish_type(self, source: str) -> Any:
         """The declared type of a value with which `source` completes the run; None if nothing says it."""

@@ -61,6 +61,16 @@ class Node:
             raise GraphError(f"{what} is async, so it cannot be blocking: that is for functions in a thread")
         if self.blocking and self.kind in ("flow", "gate"):
             raise GraphError(f"{what} is a {self.kind}, so it cannot be blocking")
+        if self.kind == "flow" and (self.retries or self.timeout is not None):
+            raise GraphError(
+                f"{what} is a flow, and a run of it has neither retries nor a time-out of its own: "
+                "give them to what is inside it"
+            )
+        if self.timeout is not None and not self.shape.is_async and not self.blocking:
+            raise GraphError(
+                f"{what} cannot have a time-out: it keeps the event loop until it returns; "
+                "write it with async def, or pass blocking=True"
+            )
 
     @property
     def call(self) -> Callable[..., Any]:

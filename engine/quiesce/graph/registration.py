@@ -20,7 +20,7 @@ from quiesce.graph.shapes import NOT_ANNOTATED, Shape, read_shape
 if TYPE_CHECKING:
     from quiesce.graph.definition import Graph
 
-__all__ = ["NodeOptions", "Registrar"]
+__all__ = ["Evaluates", "EvaluatesInContext", "Flow", "NodeOptions", "Registrar"]
 
 I = TypeVar("I")  # noqa: E741
 O = TypeVar("O")  # noqa: E741

@@ -33,6 +33,7 @@ __all__ = [
     "OnDeadline",
     "Pause",
     "Transition",
+    "check_deadline",
 ]
 
 I = TypeVar("I")  # noqa: E741

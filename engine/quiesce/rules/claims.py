@@ -13,7 +13,7 @@ Source: spec engine, 2 (lease), 4 (resume of a running run), 6 (liveness); spec 
 from __future__ import annotations
 
 from quiesce.errors import Fenced, IllegalTransition, StaleLease
-from quiesce.rules.fence import fence, settle_drain
+from quiesce.rules.fence import fence, rest_around, settle_drain
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.runs import Ack, Lock
 from quiesce.states import RunState
@@ -86,6 +86,7 @@ def fault(tx: Transaction, run: RunRecord, reason: str) -> None:
     lock = Lock("fault", reason, None, tx.now)
     if run.state is RunState.RUNNING:
         fence(tx, run, lock, drain_until=tx.now, cause="fault")
+        rest_around(tx, run)
     elif run.state is RunState.PAUSED and "fault" not in run.locks:
         run.locks["fault"] = lock
         run.updated_at = tx.now

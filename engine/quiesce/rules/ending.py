@@ -197,25 +197,13 @@ def retry(
             f"cannot retry run {run.id!r}: it did not fail, it is paused by "
             f"{', '.join(sorted(run.locks))}; resume or answer it",
         )
-    seen = run.generation
     if accepted is not None:
         run.version = accepted[0]
         run.signature = tx.put_value(run.id, accepted[1])
     if leave_journal and run.kind == "agent":
         journals.accept(tx, run)
     if run.state is RunState.FAILED:
-        run.state = advance(run.id, run.state, RunEvent.RETRY)
-        run.generation += 1
-        run.error = None
-        run.lease_holder = None
-        run.lease_epoch += 1
-        run.updated_at = tx.now
-        tx.save_run(run, generation=seen)
-        tx.requeue(run.id, lost=False)
-        journals.reopen(tx, run)
-        tx.log(run, "retried", request.actor, request.id, {"reason": request.reason})
-        lift_parent_locks(tx, run, request)
-        rest(tx, run)
+        _go_on(tx, run, request)
         return finish(tx, request, Ack(request.id, run.id, True, run.generation))
     if run.lease_holder is not None and not tx.alive(run.lease_holder):
         forget_lease(tx, run)
@@ -230,6 +218,27 @@ def retry(
         lift_parent_locks(tx, run, request)
     moved = leave_or_wait(tx, run, request)
     return finish(tx, request, Ack(request.id, run.id, moved, found(tx, run.id).generation))
+
+
+def _go_on(tx: Transaction, run: RunRecord, request: Request) -> None:
+    """A failed run goes on; so do the runs inside it that it failed with, each at its own point."""
+    seen = run.generation
+    run.state = advance(run.id, run.state, RunEvent.RETRY)
+    run.generation += 1
+    run.error = None
+    run.lease_holder = None
+    run.lease_epoch += 1
+    run.updated_at = tx.now
+    tx.save_run(run, generation=seen)
+    tx.requeue(run.id, lost=False)
+    journals.reopen(tx, run)
+    tx.log(run, "retried", request.actor, request.id, {"reason": request.reason})
+    for row in tx.pieces(run.id):
+        child = tx.run(row.child) if row.child is not None else None
+        if child is not None and child.state is RunState.FAILED:
+            _go_on(tx, child, request)
+    lift_parent_locks(tx, run, request)
+    rest(tx, run)
 
 
 def _close_episode(tx: Transaction, run: RunRecord, ended_as: str) -> None:

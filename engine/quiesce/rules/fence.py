@@ -18,7 +18,7 @@ from quiesce.runs import Lock, PauseAck
 from quiesce.states import ENDED, RunEvent, RunState, advance
 from quiesce.store import EpisodeRecord, RunRecord, Transaction
 
-__all__ = ["fence", "mark_overdue", "pause", "release_piece", "rest"]
+__all__ = ["fence", "mark_overdue", "pause", "release_piece", "rest", "settle_drain"]
 
 
 def pause(tx: Transaction, request: Request, run_id: str, drain_until: datetime) -> PauseAck:
@@ -60,8 +60,7 @@ def pause(tx: Transaction, request: Request, run_id: str, drain_until: datetime)
             ),
         )
     captured, draining = fence(tx, run, lock, drain_until=drain_until, cause="operator", request=request)
-    if not draining:
-        _rest_above(tx, run)
+    rest_around(tx, run)
     return finish(
         tx,
         request,
@@ -147,13 +146,13 @@ def rest(tx: Transaction, run: RunRecord) -> None:
         reason = reasons[0] if reasons else None
         kind = "holds" if asks else "child"
         if kind == "child":
-            reason = f"waits for {', '.join(child.id for child in children)}, which an operator stopped"
+            reason = f"waits for {', '.join(child.id for child in children)}, which is stopped"
         fence(tx, run, Lock(kind, reason, None, tx.now), drain_until=tx.now, cause=kind, tree=False)
-    _rest_above(tx, run)
+    rest_around(tx, run)
 
 
-def _rest_above(tx: Transaction, run: RunRecord) -> None:
-    """A run stands still: so does the enclosing one, if it only waited for this."""
+def rest_around(tx: Transaction, run: RunRecord) -> None:
+    """The run is held: so is the enclosing one, if it waits for nothing else."""
     if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
         rest(tx, parent)
 
@@ -178,7 +177,7 @@ def settle_drain(tx: Transaction, run: RunRecord) -> None:
         episode.quiescent_at = tx.now
         tx.save_episode(episode)
         tx.log(run, "quiescent", None, None, {})
-        _rest_above(tx, run)
+        rest_around(tx, run)
 
 
 def mark_overdue(tx: Transaction, episode_id: str) -> int:

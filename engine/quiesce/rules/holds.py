@@ -18,7 +18,17 @@ from quiesce.runs import Hold
 from quiesce.states import ENDED, RunState
 from quiesce.store import HoldRecord, Reader, RunRecord, Transaction
 
-__all__ = ["Question", "ask", "check_answer", "judge", "listed", "public", "tree_holds"]
+__all__ = [
+    "Question",
+    "ask",
+    "check_answer",
+    "failed_around",
+    "judge",
+    "listed",
+    "public",
+    "settled_error",
+    "tree_holds",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,7 @@ def judge(tx: Reader, hold_id: str) -> tuple[HoldRecord, RunRecord]:
     Raises:
         UnknownHold: there is none; lists the open ones.
         AlreadyAnswered, Expired, Withdrawn: it is settled.
-        IllegalTransition: its run failed; retry first.
+        IllegalTransition: its run, or one around it, failed; retry first.
     """
     hold = tx.hold(hold_id)
     if hold is None:
@@ -83,14 +93,22 @@ def judge(tx: Reader, hold_id: str) -> tuple[HoldRecord, RunRecord]:
     run = found(tx, hold.run_id)
     if hold.state != "open":
         raise settled_error(hold)
-    if run.state is RunState.FAILED:
+    if (failed := failed_around(tx, run)) is not None:
         raise IllegalTransition(
-            run.id,
-            run.state,
+            failed.id,
+            failed.state,
             "answer",
-            f"hold {hold.id!r} cannot be answered: run {run.id!r} has failed; retry it first",
+            f"hold {hold.id!r} cannot be answered: run {failed.id!r} has failed; retry it first",
         )
     return hold, run
+
+
+def failed_around(tx: Reader, run: RunRecord) -> RunRecord | None:
+    """The run itself, or the innermost one around it, that has failed: what it holds is out of the inbox."""
+    around: RunRecord | None = run
+    while around is not None and around.state is not RunState.FAILED:
+        around = tx.run(around.parent_id) if around.parent_id is not None else None
+    return around
 
 
 def settled_error(hold: HoldRecord) -> QuiesceError:

@@ -23,7 +23,7 @@ from quiesce.errors import (
     UnknownHold,
 )
 from quiesce.rules.claims import forget_lease
-from quiesce.rules.holds import check_answer, judge, tree_holds
+from quiesce.rules.holds import check_answer, failed_around, judge, tree_holds
 from quiesce.rules.requests import UNSET, Request, finish, found, replay
 from quiesce.rules.starting import enclosing_fence, first_piece
 from quiesce.runs import AnswerAck, Lock, ResumeAck
@@ -92,13 +92,12 @@ def _settle(
     tx.settle_hold(hold)
     tx.log(run, verdict, request.actor, request.id, {"hold": hold.id, "path": hold.path, "value": value})
     tx.wake(run.id, [hold.piece])
-    _forget_holds_lock(tx, run)
     return go(tx, run, request)
 
 
 def expire(tx: Transaction, hold: HoldRecord, run: RunRecord) -> bool:
     """Do what a hold says should happen at its deadline; returns whether its run goes on."""
-    if hold.state != "open" or hold.on_deadline == "hold" or run.state is RunState.FAILED:
+    if hold.state != "open" or hold.on_deadline == "hold" or failed_around(tx, run):
         return False
     request = Request("answer", run.id, f"deadline of {hold.id}", "deadline", remember=False)
     if hold.on_deadline == "fail":
@@ -158,6 +157,8 @@ def _restart(tx: Transaction, request: Request, run: RunRecord, state: RunState)
         tx.save_run(run, generation=run.generation)
         tx.put_pieces(run.id, [first_piece(run)])
         tx.log(run, "started", request.actor, request.id, {"reason": request.reason})
+        if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
+            go(tx, parent, request)
         return ResumeAck(request.id, run.id, True, run.generation)
     if run.lease_holder is not None and tx.alive(run.lease_holder):
         raise NotResumable(
@@ -228,7 +229,12 @@ def _inside(tx: Reader, hold: HoldRecord, owner: RunRecord, run: RunRecord) -> N
         if inner.id == run.id:
             return
         inner = tx.run(inner.parent_id) if inner.parent_id else None
-    raise UnknownHold(f"hold {hold.id!r} belongs to run {owner.id!r}, not to {run.id!r}")
+    ids = [item.id for item, _ in tree_holds(tx, run)]
+    raise UnknownHold(
+        f"hold {hold.id!r} belongs to run {owner.id!r}, not to {run.id!r}; "
+        f"open there are: {', '.join(ids) or 'none'}",
+        open_holds=ids,
+    )
 
 
 def sole_hold(tx: Reader, run: RunRecord, hold: str | None) -> tuple[HoldRecord, RunRecord]:
@@ -276,18 +282,26 @@ def go(tx: Transaction, run: RunRecord, request: Request) -> bool:
 
     Returns whether this run went on.
     """
-    _forget_holds_lock(tx, run)
     moved = _leave(tx, run, request)
+    if not moved:
+        _forget_holds_lock(tx, run)
     if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
         go(tx, parent, request)
     return moved
 
 
 def _forget_holds_lock(tx: Transaction, run: RunRecord) -> None:
-    """The lock `holds` goes when no hold is open, also while another lock is on."""
-    if "holds" in run.locks and len(run.locks) > 1 and not tree_holds(tx, run):
-        del run.locks["holds"]
-        tx.save_run(run, generation=run.generation)
+    """The lock `holds` goes when no hold is open; a run that is still paused waits for a child then."""
+    if "holds" not in run.locks or tree_holds(tx, run):
+        return
+    del run.locks["holds"]
+    if not run.locks:
+        run.locks["child"] = _child_lock(tx)
+    tx.save_run(run, generation=run.generation)
+
+
+def _child_lock(tx: Reader) -> Lock:
+    return Lock("child", "waits for a run inside it that is paused", None, tx.now)
 
 
 def _leave(tx: Transaction, run: RunRecord, request: Request) -> bool:
@@ -350,9 +364,8 @@ def leave_or_wait(tx: Transaction, run: RunRecord, request: Request) -> bool:
         return True
     if run.locks.keys() <= WAITING_LOCKS:
         asked = tree_holds(tx, run)
-        kind = "holds" if asked else "child"
-        reason = asked[0][0].reason if asked else "waits for a run inside it that is paused"
-        run.locks = {kind: run.locks.get(kind, Lock(kind, reason, None, tx.now))}
+        lock = Lock("holds", asked[0][0].reason, None, tx.now) if asked else _child_lock(tx)
+        run.locks = {lock.kind: run.locks.get(lock.kind, lock)}
     run.updated_at = tx.now
     tx.save_run(run, generation=run.generation)
     return False

@@ -17,7 +17,7 @@ from quiesce.errors import QuiesceError, RequestConflict
 from quiesce.runs import Ack
 from quiesce.store import Reader, RequestRecord, RunRecord, Transaction
 
-__all__ = ["UNSET", "Request", "Unset", "finish", "replay"]
+__all__ = ["UNSET", "Request", "Unset", "check_request_id", "finish", "found", "replay"]
 
 A = TypeVar("A", bound=Ack)
 

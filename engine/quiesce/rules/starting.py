@@ -48,6 +48,9 @@ def enclosing_fence(tx: Reader, run: RunRecord) -> str | None:
             return None
         if parent.state is RunState.FAILED or not parent.locks.keys() <= {"holds", "child"}:
             return parent.id
+        episode = tx.episode(parent.episode_id) if parent.episode_id is not None else None
+        if episode is not None and episode.cause == "pause":  # its own, which stops siblings too
+            return parent.id
         parent_id = parent.parent_id
     return None
 

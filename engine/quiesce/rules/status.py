@@ -50,7 +50,7 @@ def status(tx: Reader, run: RunRecord, *, durable: bool, brief: bool = False) ->
         fenced_at=episode.opened_at if episode else None,
         quiescent_at=episode.quiescent_at if episode else None,
         worker=_worker(tx, run),
-        result=None if brief else _shown(tx, run),
+        result=None if brief else _shown(tx, run, durable),
         error=run.error,
         children=() if brief else tuple(child.id for child in tx.children(run.id)),
     )
@@ -92,11 +92,11 @@ def _worker(tx: Reader, run: RunRecord) -> str | None:
     return f"worker {run.lease_holder}"
 
 
-def _shown(tx: Reader, run: RunRecord) -> Any:
+def _shown(tx: Reader, run: RunRecord, durable: bool) -> Any:
     if run.result is None:
         return None
     stored = tx.value(run.id, run.result)
-    return codec.plain(stored) if isinstance(stored, bytes) else stored
+    return codec.plain(stored) if durable else stored  # in memory it is the value itself, bytes or not
 
 
 def episode_value(row: EpisodeRecord) -> Episode:

@@ -1,0 +1,1 @@
+"""flowctl, as people and scripts use it."""
