@@ -10,6 +10,7 @@ Source: spec agent, "Body and lifecycle" (process exit is never held up).
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -79,6 +80,10 @@ class _Thread:
             _Thread.idle.append(self)
             call.tell()
             del call
+
+
+if hasattr(os, "register_at_fork"):  # a child of a fork has none of these threads
+    os.register_at_fork(after_in_child=_Thread.idle.clear)
 
 
 async def run_blocking(function: Callable[[], T]) -> T:

@@ -11,21 +11,42 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import bodies
-from crashes import Killer, _column, fork
+from crashes import Killer, fork
 
 from quiesce import Paused, Runtime
+from quiesce.agent.journal import Journal
 from quiesce.clock import SystemClock
+from quiesce.store import RunFilter
 from quiesce_adapters.sqlite.checks import violations_of_file
 from quiesce_adapters.sqlite.store import SqliteStore
 
 INPUTS = {"clerk": "a", "rounds": 1}
-ANSWERS = {"go on?": True, "more about c?": "yes", "approve pay(amount=50)?": {"approve": True, "arguments": {"amount": 40}}}
-DONE = "SELECT name || ' ' || digest FROM journal WHERE state IN ('done', 'committed') AND kind <> 'draw'"
+ANSWERS = {
+    "go on?": True,
+    "more about c?": "yes",
+    "approve pay(amount=50)?": {"approve": True, "arguments": {"amount": 40}},
+}
+
+
+def done_keys(path: Path) -> list[str]:
+    """The idempotency keys of the steps and actions that the journals say are done."""
+    store, keys = SqliteStore(path, SystemClock()), []
+    try:
+        for run in store.read(lambda tx: tx.runs(RunFilter(), 10, None)[0]):
+            entries = store.read(lambda tx: tx.journal(run.id))  # noqa: B023
+            counters = store.read(lambda tx: tx.counters(run.id)) or {}  # noqa: B023
+            journal = Journal((), f"{run.id}:{run.execution}:{counters.get('round', 1)}")
+            named = [(entry, journal.key(entry)) for entry in entries if entry.kind in ("step", "action")]
+            keys += [key for entry, key in named if entry.state in ("done", "committed")]
+    finally:
+        store.close()
+    return keys
 
 
 async def to_its_end(rt: Runtime, name: str) -> Any:
@@ -49,7 +70,7 @@ def use(path: Path, name: str, hook: Callable[[str], None], backend: str) -> Any
 
 def take_over(path: Path, name: str, effects: Path, backend: str) -> dict[str, Any]:
     wrong = violations_of_file(path)
-    done = sorted(_column(path, DONE))
+    done = done_keys(path)
     pid = os.getpid()
     value = use(path, name, lambda label: None, backend)
     lines = [line.rsplit(" ", 2) for line in effects.read_text().splitlines()]
@@ -60,6 +81,10 @@ def take_over(path: Path, name: str, effects: Path, backend: str) -> dict[str, A
         "before": [[what, key] for what, key, by in lines if int(by) != pid],
         "after": [[what, key] for what, key, by in lines if int(by) == pid],
     }
+
+
+def tell(at: int, path: Path, name: str, effects: Path, backend: str) -> None:
+    print(json.dumps({"at": at, **take_over(path, name, effects, backend)}), flush=True)
 
 
 def sweep(template: Path, folder: Path, name: str, step: int) -> None:
@@ -76,9 +101,7 @@ def sweep(template: Path, folder: Path, name: str, step: int) -> None:
         os.environ["FAULT_EFFECTS"] = str(effects)
         killed = os.WIFSIGNALED(fork(lambda: use(path, name, Killer(at), backend)))  # noqa: B023
         if killed:
-            told: Callable[[], None] = lambda: print(  # noqa: E731
-                json.dumps({"at": at, **take_over(path, name, effects, backend)}), flush=True  # noqa: B023
-            )
+            told = partial(tell, at, path, name, effects, backend)
             if status := fork(told):
                 print(json.dumps({"at": at, "failed": status}), flush=True)
         for file in folder.glob(f"{name}-{at}.*"):

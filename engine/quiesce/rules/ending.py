@@ -231,10 +231,9 @@ def _go_on(tx: Transaction, run: RunRecord, request: Request) -> None:
     run.updated_at = tx.now
     tx.save_run(run, generation=seen)
     tx.requeue(run.id, lost=False)
-    journals.reopen(tx, run)
     tx.log(run, "retried", request.actor, request.id, {"reason": request.reason})
-    for row in tx.pieces(run.id):
-        child = tx.run(row.child) if row.child is not None else None
+    for child_id in [*(row.child for row in tx.pieces(run.id)), journals.reopen(tx, run)]:
+        child = tx.run(child_id) if child_id is not None else None
         if child is not None and child.state is RunState.FAILED:
             _go_on(tx, child, request)
     lift_parent_locks(tx, run, request)

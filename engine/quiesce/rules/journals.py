@@ -15,8 +15,10 @@ from quiesce.store import RunRecord, Transaction
 __all__ = ["accept", "reopen", "set_aside", "settle_acceptance"]
 
 
-def reopen(tx: Transaction, run: RunRecord) -> None:
+def reopen(tx: Transaction, run: RunRecord) -> str | None:
     """A failed run goes on: the place whose error ended it is open again.
+
+    Returns the run that it waited for there, which may have failed before it.
 
     A step is attempted again, with the others of its group that were cancelled; an action keeps its
     approval. A question that was rejected or expired is asked again.
@@ -24,10 +26,10 @@ def reopen(tx: Transaction, run: RunRecord) -> None:
     entries = tx.journal(run.id)
     fatal = next((entry for entry in entries if entry.state == "fatal"), None)
     if fatal is None:
-        return
+        return None
     if fatal.kind not in ("step", "action") or fatal.attempt == 0:
         tx.set_aside(run.id, fatal.position)
-        return
+        return fatal.name if fatal.kind == "wait" else None
     tx.set_aside(run.id, fatal.last + 1)
     for entry in entries:
         if entry.last != fatal.last:
@@ -39,6 +41,7 @@ def reopen(tx: Transaction, run: RunRecord) -> None:
         else:
             continue
         tx.put_entry(run.id, entry)
+    return None
 
 
 def accept(tx: Transaction, run: RunRecord) -> None:
