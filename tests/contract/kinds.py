@@ -7,7 +7,17 @@ from typing import Any, Protocol
 
 import anyio
 
-__all__ = ["Kind", "Stage"]
+from quiesce.errors import Expired, NodeError, NotSerializable, RunCancelled
+
+__all__ = ["FAILURES", "Kind", "Stage", "cause_of"]
+
+FAILURES = (NodeError, ValueError, Expired, NotSerializable, RunCancelled)
+"""How a run fails in these tests: a graph says in which node, an agent raises the body's own error."""
+
+
+def cause_of(error: BaseException) -> BaseException | None:
+    """What the body raised."""
+    return error.__cause__ if isinstance(error, NodeError) else error
 
 
 class Stage:

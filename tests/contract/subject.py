@@ -52,6 +52,12 @@ class Subject:
             if not getattr(self.capabilities(rt), name):
                 pytest.skip(f"{self.target or 'memory'} declares {name} = False")
 
+    def keeps_what_finished(self, rt: Runtime) -> None:
+        """Leave the test out where a failed run has nothing that a retry could go on from."""
+        can = self.capabilities(rt)
+        if can.resumes_mid_statement and not can.survives_restart:
+            pytest.skip("a body in memory keeps no journal: retried, it begins again")
+
     async def events(self, rt: Runtime, run_id: str | None = None, after: int = 0) -> list[Event]:
         """What the log has by now."""
         found: list[Event] = []

@@ -12,13 +12,12 @@ from quiesce.errors import (
     AlreadyAnswered,
     AnswerRejected,
     IllegalTransition,
-    NodeError,
     QuiesceError,
     UnknownHold,
     Withdrawn,
 )
 
-from .kinds import Kind, Stage
+from .kinds import FAILURES, Kind, Stage
 from .subject import Subject, paused
 
 pytestmark = pytest.mark.anyio
@@ -336,7 +335,7 @@ async def test_a_hold_of_a_failed_run_says_retry_first(subject: Subject, kind: K
         await wait_all_tasks_blocked()
         (hold,) = (await run.status()).holds
         stage.open()
-        with pytest.raises(NodeError):
+        with pytest.raises(FAILURES):
             await run.settled()
         assert list(await rt.holds()) == []
         assert (await run.status()).holds == ()

@@ -13,7 +13,9 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-__all__ = ["by_a_scope", "is_cancellation", "pass_on"]
+from quiesce.agent.body import Unwind
+
+__all__ = ["by_a_scope", "is_cancellation", "is_unwind", "pass_on"]
 
 
 def is_cancellation(value: Any, error: BaseException | None) -> bool:
@@ -42,3 +44,10 @@ async def pass_on(error: BaseException | None) -> None:
         return
     if task is not None and task.cancelling():
         raise error
+
+
+def is_unwind(error: BaseException) -> bool:
+    """Whether a body that had to end has ended by that, and by nothing else."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_unwind(inner) for inner in error.exceptions)
+    return isinstance(error, Unwind | anyio.get_cancelled_exc_class())

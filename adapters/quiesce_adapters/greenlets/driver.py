@@ -25,7 +25,6 @@ from typing import Any, TypeVar
 import anyio
 
 from quiesce import codec
-from quiesce.agent.body import Unwind
 from quiesce.agent.definition import Agent
 from quiesce.agent.traps import Trap
 from quiesce.backend import Host
@@ -38,7 +37,7 @@ from quiesce.store import RunRecord, Transaction
 
 from .asking import Asking
 from .body import Anew, Ended, LiveBody, Over
-from .cancelling import by_a_scope, pass_on
+from .cancelling import by_a_scope, is_unwind, pass_on
 from .piece import PIECE, BodyPiece
 from .recorder import Diverged, Recorder
 from .serving import Serving
@@ -136,6 +135,7 @@ class GreenletDriver:
         live = self.host.read(lambda tx: tx.frontier(self.run.id))
         if isinstance(live, BodyPiece):
             self.piece = live
+            await self.write(lambda tx: ending.abandon_children(tx, self.current(tx)))
         elif not self.host.store.durable:
             await self.host.write(lambda tx: tx.attach(self.run.id, self.piece))
         else:
@@ -428,7 +428,7 @@ class GreenletDriver:
                 self.run.id,
                 _WHY.get(why, why),
             )
-        elif out.error is not None and not _is_unwind(out.error):
+        elif out.error is not None and not is_unwind(out.error):
             log.error(
                 "run %s: the clean-up of its body failed: %r", self.run.id, out.error, exc_info=out.error
             )
@@ -437,12 +437,6 @@ class GreenletDriver:
 _DONE_WITH = ("cancelled", "reset", "ended", "continued as a new one")
 """Nobody goes on with such a body, so its clean-up is all that follows."""
 _WHY = {"closing": "handed back, since the runtime closes", "lost": "driven by another process now"}
-
-
-def _is_unwind(error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return all(_is_unwind(inner) for inner in error.exceptions)
-    return isinstance(error, Unwind | anyio.get_cancelled_exc_class())
 
 
 def _told(error: BaseException) -> str:

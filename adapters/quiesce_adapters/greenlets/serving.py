@@ -58,9 +58,9 @@ from .stepping import Stepping
 if TYPE_CHECKING:
     from .driver import GreenletDriver
 
-__all__ = ["Serving"]
+__all__ = ["ACKS", "Serving"]
 
-_ACKS = {
+ACKS = {
     "status": RunStatus,
     "pause": PauseAck,
     "resume": ResumeAck,
@@ -142,7 +142,7 @@ class Serving:
             case Wait():
                 return recorder.value(entry, RunStatus)
             case Act(verb):
-                return recorder.value(entry, _ACKS[verb])
+                return recorder.value(entry, ACKS[verb])
         return recorder.value(entry)
 
     async def _effect(self, trap: Trap, entry: JournalEntry | None) -> Any:
@@ -170,7 +170,7 @@ class Serving:
                 return seen
             case Act(verb):
                 ack = await self._act(trap, entry)
-                await self._keep(entry, codec.encode(ack, _ACKS[verb]) if entry is not None else None)
+                await self._keep(entry, codec.encode(ack, ACKS[verb]) if entry is not None else None)
                 return ack
             case Draw(what):
                 drawn = draw(self._host.clock, what)
@@ -244,18 +244,18 @@ class Serving:
 
     async def _spawn(self, trap: Spawn, entry: JournalEntry | None) -> str:
         what, value = self._host.describe(trap.flow, trap.input)
-        child_id = self._host.clock.new_id("run")
         request = Request("start", "", "", f"run {self._run_id}", remember=False)
 
-        def work(tx: Transaction) -> bool:
+        def work(tx: Transaction) -> str | None:
             if self._driver.current(tx).state is RunState.PAUSED:
-                return False
+                return None
+            child_id = f"{self._run_id}.{len(tx.children(self._run_id)) + 1}"
             starting.start(tx, request, child_id, what, value, parent=(self._run_id, PIECE))
             if entry is not None and self._driver.recorder is not None:
                 self._driver.recorder.note(tx, entry, "done", codec.encode(child_id))
-            return True
+            return child_id
 
-        while not await self._driver.write(work):
+        while (child_id := await self._driver.write(work)) is None:
             await self._driver.stand()
         return child_id
 

@@ -23,7 +23,7 @@ from quiesce.runs import Ack, Lock
 from quiesce.states import ENDED, RunEvent, RunState, advance
 from quiesce.store import RunRecord, Transaction
 
-__all__ = ["cancel", "complete", "continue_as_new", "fail", "reset", "retry"]
+__all__ = ["abandon_children", "cancel", "complete", "continue_as_new", "fail", "reset", "retry"]
 
 
 def complete(tx: Transaction, run: RunRecord, value: Any) -> None:
@@ -124,6 +124,11 @@ def _cancel(tx: Transaction, run: RunRecord, request: Request) -> None:
     _cancel_descendants(tx, run, f"run {run.id} was cancelled", request)
     _clear_frontier(tx, run)
     tx.log(run, "cancelled", request.actor, request.id, {"reason": request.reason})
+
+
+def abandon_children(tx: Transaction, run: RunRecord) -> None:
+    """A body that keeps no journal begins again: what it started before is not its any more."""
+    _cancel_descendants(tx, run, f"the body of run {run.id} begins again")
 
 
 def _cancel_descendants(tx: Transaction, run: RunRecord, why: str, request: Request | None = None) -> None:
