@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from quiesce.clock import Clock
+from quiesce.errors import NonDeterminism
 from quiesce.frames import Frame
 from quiesce.rules.requests import UNSET
 from quiesce.rules.starting import Definition
@@ -240,6 +241,10 @@ class Mechanism(Protocol):
 
     def changes(self, old: Any, new: Any) -> Sequence[str]:
         """What differs between two signatures, in lines for a person; empty if nothing does."""
+        ...
+
+    def differs(self, host: Host, run: RunRecord, flow: Any) -> NonDeterminism | None:
+        """Execute what is recorded of this run once more, without effects: where does the code not fit?"""
         ...
 
     def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Any, at: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from quiesce.runs import Value
 
-__all__ = ["Frame", "stack"]
+__all__ = ["Frame", "innermost", "stack"]
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -67,3 +67,11 @@ def _shown(frame: FrameType) -> Frame:
         source=linecache.getline(code.co_filename, frame.f_lineno).strip(),
         locals=dict(frame.f_locals),
     )
+
+
+def innermost(frame: FrameType | None, hidden: tuple[str, ...] = ()) -> str | None:
+    """The line of user code that is innermost in a suspended stack, as `file:line`."""
+    own = (_OWN, *hidden)
+    while frame is not None and frame.f_code.co_filename.startswith(own):
+        frame = frame.f_back
+    return None if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -242,8 +242,8 @@ class JournalEntry:
     (an attempt failed, another one follows), `done`, `failed` (it gave an error), `fatal` (the error
     that ended the run), `cancelled` (the body's own time-out or group ended it); of an action `prepared`,
     `waiting`, `approved`, `committing`, `committed`, `rejected`, `failed`. `last` is the last place of
-    the group (`gather`) that it belongs to. `aside` is 0 for what the body follows, else which rest it
-    was set aside with.
+    the group (`gather`) that it belongs to; `place` is where the body stood, as `file:line`. `aside` is 0
+    for what the body follows, else which rest it was set aside with.
     """
 
     position: int
@@ -255,6 +255,7 @@ class JournalEntry:
     attempt: int = 0
     last: int = 0
     hold: str | None = None
+    place: str | None = None
     aside: int = 0
     at: datetime | None = None
 

@@ -12,11 +12,12 @@ from typing import Any
 
 from quiesce.agent.definition import Agent, changes
 from quiesce.backend import Capabilities, Driver, Host
-from quiesce.errors import QuiesceError
+from quiesce.errors import NonDeterminism, QuiesceError
 from quiesce.graph.signature import digest_of
 from quiesce.store import RunRecord, Store, Transaction
 
 from .driver import GreenletDriver
+from .rehearsal import rehearse
 from .watchdog import Watchdog
 
 __all__ = ["Greenlets"]
@@ -62,6 +63,9 @@ class Greenlets:
 
     def changes(self, old: Any, new: Any) -> Sequence[str]:
         return changes(old, new)
+
+    def differs(self, host: Host, run: RunRecord, flow: Agent[..., Any]) -> NonDeterminism | None:
+        return rehearse(host, run, flow) if host.store.durable else None
 
     def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Agent[..., Any], at: int) -> None:
         raise QuiesceError(

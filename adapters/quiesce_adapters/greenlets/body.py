@@ -25,7 +25,7 @@ from quiesce.agent.definition import Agent
 from quiesce.agent.traps import Safepoint, Trap
 from quiesce.clock import Clock
 from quiesce.errors import PauseOutsideBody, WrongThread
-from quiesce.frames import Frame, stack
+from quiesce.frames import Frame, innermost, stack
 
 from .cancelling import is_cancellation
 from .continuation import Continuation, Ended
@@ -170,6 +170,10 @@ class LiveBody:
     def frames(self) -> list[Frame]:
         """Where it stands."""
         return stack(self._continuation.frame(), self._continuation.awaited(), _HIDDEN)
+
+    def place(self) -> str | None:
+        """The line of user code where it stands, as `file:line`."""
+        return innermost(self._continuation.frame(), _HIDDEN)
 
     # --- for the functions of quiesce.agent ------------------------------------------------------------
 

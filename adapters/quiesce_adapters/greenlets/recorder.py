@@ -73,6 +73,8 @@ class Recorder:
         except NonDeterminism as error:
             await self._diverge(error)
             entry = self.journal.next(kind, name, digest)
+        if entry.state == "new" and self._driver.body is not None:
+            entry.place = self._driver.body.place()
         if self._accepts and self.journal.live:
             await self._accepted()
         return entry

@@ -18,9 +18,7 @@ from quiesce.errors import AlreadyAnswered, RunActive, StaleGeneration
 from quiesce.runs import Lock
 from quiesce.states import RunState
 from quiesce.store import (
-    ArrivalRow,
     EpisodeRecord,
-    GroupRow,
     HoldRecord,
     PieceRow,
     Pieces,
@@ -31,7 +29,7 @@ from quiesce.store import (
     WorkerRecord,
 )
 
-from .journal import NoJournal
+from .unkept import Unkept
 
 __all__ = ["MemoryTransaction"]
 
@@ -39,7 +37,7 @@ KEPT_EVENTS = 10_000
 KEPT_HOLDS = 10_000
 
 
-class MemoryTransaction(NoJournal):
+class MemoryTransaction(Unkept):
     """The rows, and the statements over them."""
 
     def __init__(self, clock: Clock) -> None:
@@ -218,15 +216,6 @@ class MemoryTransaction(NoJournal):
     def seen_woken(self, run_id: str) -> None:
         pass
 
-    def groups(self, run_id: str) -> list[GroupRow]:
-        return []
-
-    def arrivals(self, run_id: str) -> list[ArrivalRow]:
-        return []
-
-    def counters(self, run_id: str) -> Any:
-        return None
-
     def put_pieces(self, run_id: str, rows: Sequence[PieceRow]) -> None:
         if run_id not in self._frontiers:
             self._pieces.setdefault(run_id, {}).update({row.piece: row for row in rows})
@@ -238,18 +227,6 @@ class MemoryTransaction(NoJournal):
         if pieces is None:
             self._pieces.pop(run_id, None)
             self._frontiers.pop(run_id, None)
-
-    def put_groups(self, run_id: str, rows: Sequence[GroupRow]) -> None:
-        pass
-
-    def drop_groups(self, run_id: str, groups: Sequence[int] | None) -> None:
-        pass
-
-    def put_arrivals(self, run_id: str, rows: Sequence[ArrivalRow]) -> None:
-        pass
-
-    def put_counters(self, run_id: str, counters: Any) -> None:
-        pass
 
     def wake(self, run_id: str, pieces: Collection[int] | None, *, child: str | None = None) -> int:
         live = self._frontiers.get(run_id)

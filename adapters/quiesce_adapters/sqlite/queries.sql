@@ -348,16 +348,16 @@ SELECT number, body FROM messages WHERE run_id = ? ORDER BY number LIMIT 1
 DELETE FROM messages WHERE number = ?
 
 -- journal.list
-SELECT position, kind, name, digest, state, value, attempt, last, hold, aside, at
+SELECT position, kind, name, digest, state, value, attempt, last, hold, place, aside, at
 FROM journal WHERE run_id = ? AND aside = 0 ORDER BY position
 
 -- journal.list_aside
-SELECT position, kind, name, digest, state, value, attempt, last, hold, aside, at
+SELECT position, kind, name, digest, state, value, attempt, last, hold, place, aside, at
 FROM journal WHERE run_id = ? AND aside > 0 ORDER BY aside, position
 
 -- journal.put
-INSERT INTO journal (run_id, position, kind, name, digest, state, value, attempt, last, hold, at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO journal (run_id, position, kind, name, digest, state, value, attempt, last, hold, place, at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_id, aside, position) DO UPDATE SET
     state = excluded.state, value = excluded.value, attempt = excluded.attempt, hold = excluded.hold,
     at = excluded.at

@@ -190,6 +190,6 @@ def receipt_record(row: tuple[Any, ...]) -> ReceiptRecord:
 
 def journal_entry(row: tuple[Any, ...]) -> JournalEntry:
     """A row of `journal`."""
-    entry = JournalEntry(*row[:10])
-    entry.at = instant(row[10])
+    entry = JournalEntry(*row[:11])
+    entry.at = instant(row[11])
     return entry

@@ -235,6 +235,7 @@ class SqliteTransaction(SqliteReader):
                 entry.attempt,
                 entry.last or entry.position,
                 entry.hold,
+                entry.place,
                 micros(self.now),
             ),
         )

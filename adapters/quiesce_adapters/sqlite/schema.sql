@@ -97,6 +97,7 @@ CREATE TABLE journal (
     attempt  INTEGER NOT NULL,
     last     INTEGER NOT NULL,                     -- of the group of steps that were begun together
     hold     TEXT,
+    place    TEXT,                                 -- file:line of the body
     at       INTEGER NOT NULL,
     PRIMARY KEY (run_id, aside, position)
 ) STRICT, WITHOUT ROWID;

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["begin", "carry_out"]
 
 FIRST_WAIT = 0.1
-"""Seconds before the first retry; each further wait may be twice as long, and up to a second of jitter."""
+"""Seconds before the first retry, and the most of its jitter; each further wait is twice as long."""
 LONGEST_WAIT = 60.0
 
 Begun = Permit | Recorded | Cancelled | None
@@ -80,7 +80,10 @@ async def _attempt(made: StepCall[Any], body: Body, permit: Permit | None, key: 
         except Exception as error:
             STEP.reset(token)
             outcome: Any = "failed-once" if left else "failed"
-            raise await _finish(body, permit, Finish(permit, error=error, outcome=outcome)) or error from None
+            given = await _finish(body, permit, Finish(permit, error=error, outcome=outcome))
+            if given is None or given is error:
+                raise
+            raise given from error
         except anyio.get_cancelled_exc_class():
             STEP.reset(token)
             with anyio.CancelScope(shield=True):
@@ -105,11 +108,17 @@ async def _finish(body: Body, permit: Permit | None, trap: Finish) -> Exception 
 async def _retried(
     once: Callable[[], Awaitable[Any]], attempts: int, sleep: Callable[[float], Awaitable[None]]
 ) -> Any:
-    from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+    from tenacity import (
+        AsyncRetrying,
+        retry_if_exception_type,
+        stop_after_attempt,
+        wait_exponential,
+        wait_random,
+    )
 
     retrying = AsyncRetrying(
         stop=stop_after_attempt(attempts),
-        wait=wait_exponential_jitter(initial=FIRST_WAIT, max=LONGEST_WAIT),
+        wait=wait_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT) + wait_random(0, FIRST_WAIT),
         retry=retry_if_exception_type(Exception),
         sleep=sleep,
         reraise=True,

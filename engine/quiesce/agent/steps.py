@@ -22,11 +22,13 @@ import anyio
 
 from quiesce.agent.attempts import begin, carry_out
 from quiesce.agent.body import CURRENT, STEP, Body, StepInfo, this_body
+from quiesce.agent.journal import Recorded
 from quiesce.agent.parameters import Parameters
 from quiesce.agent.traps import Settle
+from quiesce.errors import Expired, Rejected
 from quiesce.threads import run_blocking
 
-__all__ = ["Options", "Step", "StepCall", "current_step", "gather", "step"]
+__all__ = ["Options", "Step", "StepCall", "call", "current_step", "gather", "step"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -194,7 +196,8 @@ def gather(*calls: StepCall[Any] | Awaitable[Any]) -> list[Any]:
     """Carry out several steps at once; returns their values in order.
 
     Give it calls of async steps, and `f.call(…)` of plain ones. The first error cancels the others and is
-    raised here. A plain call in any body, as `pause` is.
+    raised here; a rejected action lets the others come to their end first. A plain call in any body, as
+    `pause` is.
 
     Raises:
         PauseOutsideBody, WrongThread
@@ -208,6 +211,8 @@ async def _gather(body: Body, calls: tuple[StepCall[Any] | Awaitable[Any], ...])
     steps = [call for call in calls if isinstance(call, StepCall)]
     begun = iter(await begin(body, tuple(steps)))
     permits = [next(begun) if isinstance(call, StepCall) else None for call in calls]
+    if all(isinstance(permit, Recorded) and permit.error is None for permit in permits):
+        return [permit.value for permit in permits if isinstance(permit, Recorded)]
     values: list[Any] = [None] * len(calls)
     failure: BaseException | None = None
 
@@ -220,7 +225,8 @@ async def _gather(body: Body, calls: tuple[StepCall[Any] | Awaitable[Any], ...])
             )
         except Exception as error:
             failure = failure or error
-            group.cancel_scope.cancel()
+            if not isinstance(error, Rejected | Expired):  # which is decided for one call alone
+                group.cancel_scope.cancel()
         finally:
             body.tasks -= 1
         if body.idle and body.idle == body.tasks:

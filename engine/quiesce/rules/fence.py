@@ -18,7 +18,7 @@ from quiesce.runs import Lock, PauseAck
 from quiesce.states import ENDED, RunEvent, RunState, advance
 from quiesce.store import EpisodeRecord, RunRecord, Transaction
 
-__all__ = ["fence", "mark_overdue", "pause", "release_piece", "rest", "settle_drain"]
+__all__ = ["fence", "mark_overdue", "pause", "release_piece", "rest", "rest_around", "settle_drain"]
 
 
 def pause(tx: Transaction, request: Request, run_id: str, drain_until: datetime) -> PauseAck:
