@@ -313,12 +313,12 @@ class Hosting(Catalog):
             self.closing = True
             raise
         finally:
+            with anyio.CancelScope(shield=True):
+                await self._hand_back(run)  # while it counts as driven, so nobody who waits is told too early
             if self.drivers.get(run.id) is driver:
                 del self.drivers[run.id]
                 self.scopes.pop(run.id, None)
                 self.traces.left(run.id)
-            with anyio.CancelScope(shield=True):
-                await self._hand_back(run)
             self.tell([run.id])
         if isinstance(self.broken.get(run.id), StoreError):
             await self._drive_again(run.id)

@@ -21,6 +21,7 @@ class Agents:
 
     def __init__(self) -> None:
         self.evaluated: list[str] = []
+        self.inner: list[Any] = []
         self._made = 0
 
     def agent(self, name: str, function: Callable[..., Any]) -> Agent[..., Any]:
@@ -149,7 +150,8 @@ class Agents:
             self.evaluated.append(name)
             return answer
 
-        return agent(name=name)(body)
+        self.inner.append(agent(name=name)(body))
+        return self.inner[-1]
 
     def asks_what(self, words: Sequence[str]) -> Any:
         left = list(words)
@@ -168,6 +170,10 @@ class Agents:
 
     def _beside(self, stage: Stage, inner: Any, errors: list[Exception]) -> Any:
         @step
+        def spread() -> None:
+            self.evaluated.append("spread")
+
+        @step
         async def work() -> str:
             self.evaluated.append("work")
             await stage.act()
@@ -176,6 +182,7 @@ class Agents:
             return "worked"
 
         async def body(x: object) -> list[Any]:
+            spread()
             child = spawn(inner, x)
             worked = await work()
             return [child.result(), worked]

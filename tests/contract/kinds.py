@@ -72,6 +72,8 @@ class Kind(Protocol):
     name: str
     evaluated: list[str]
     """What was evaluated, in order, by the name of the place in its flow."""
+    inner: list[Any]
+    """Flows that others run inside and that a test does not see."""
 
     def adds(self) -> Any:
         """Gives x + 1 at once. Takes an int, and says so."""

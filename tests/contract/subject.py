@@ -40,7 +40,7 @@ class Subject:
     @asynccontextmanager
     async def open(self, *flows: Any, **options: Any) -> AsyncIterator[Runtime]:
         """A runtime on the store that drives `flows`, as their worker."""
-        async with Runtime(self.target, flows=flows, clock=self.clock, **options) as rt:
+        async with Runtime(self.target, flows=[*flows, *self.kind.inner], clock=self.clock, **options) as rt:
             yield rt
 
     def capabilities(self, rt: Runtime) -> Capabilities:

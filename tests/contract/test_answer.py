@@ -272,7 +272,9 @@ async def test_one_of_several_answers_evaluates_that_piece_alone(subject: Subjec
         assert (await run.status()).generation == 4
         outcomes = sorted(receipt.outcome or "" for receipt in await rt.receipts(first.episode))
         if subject.capabilities(rt).survives_restart:  # a memory store keeps a run's last episode
-            assert outcomes == ["carried", "carried", "continued"]
+            # What an agent asks at the same time is asked by runs of their own, so it is not in its episode.
+            expected = ["carried", "carried", "continued"] if kind.name == "graph" else ["continued"]
+            assert outcomes == expected
         await rt.answer(one.id, "a")
         await paused(run)
         await rt.answer(three.id, "c")
