@@ -46,6 +46,7 @@ EXITS: Mapping[type[QuiesceError], int] = MappingProxyType(
         errors.RunCancelled: FAILED,
         errors.NodeError: FAILED,
         errors.Rejected: FAILED,
+        errors.StepFailed: FAILED,
         errors.Deadlock: FAILED,
         errors.PauseOutsideBody: FAILED,
         errors.WrongThread: FAILED,

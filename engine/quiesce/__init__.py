@@ -5,6 +5,25 @@ cancel, reset, retry. `runtime.py` is the entry to read; `ARCHITECTURE.md` expla
 """
 
 from quiesce import errors
+from quiesce.agent import (
+    action,
+    agent,
+    ask_human,
+    await_,
+    checkpoint,
+    current_run,
+    current_step,
+    gather,
+    now,
+    pause,
+    random,
+    receive,
+    send,
+    sleep,
+    spawn,
+    step,
+    uuid4,
+)
 from quiesce.backend import Capabilities, SuspensionBackend
 from quiesce.graph import Concurrency, Graph, JoinInput, NodeContext, NodeRef, Transition
 from quiesce.handles import Completed, CurrentNodes, Idle, Outcome, Paused, Run
@@ -54,5 +73,22 @@ __all__ = [
     "Store",
     "SuspensionBackend",
     "Transition",
+    "action",
+    "agent",
+    "ask_human",
+    "await_",
+    "checkpoint",
+    "current_run",
+    "current_step",
     "errors",
+    "gather",
+    "now",
+    "pause",
+    "random",
+    "receive",
+    "send",
+    "sleep",
+    "spawn",
+    "step",
+    "uuid4",
 ]

@@ -14,9 +14,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from quiesce.clock import Clock
+from quiesce.errors import NonDeterminism
+from quiesce.frames import Frame
 from quiesce.rules.requests import UNSET
 from quiesce.rules.starting import Definition
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
@@ -98,7 +101,19 @@ class SuspensionBackend(Protocol):
     def status(self, run_id: str) -> RunStatus: ...
     def list(self, which: RunFilter, limit: int, after: str | None) -> Page[RunStatus]: ...
     def holds(self, run_id: str | None, state: str | None, limit: int, after: str | None) -> Page[Hold]: ...
+    def sole_hold(self, run_id: str) -> str:
+        """The id of the only open hold of a run, at any depth. Raises UnknownHold, AmbiguousAnswer."""
+        ...
+
     def receipts(self, episode_id: str) -> Page[Receipt]: ...
+    async def send(self, run_id: str, message: Any, asked: Asked) -> Ack:
+        """Put a message into the box of a run. Raises RunNotFound, IllegalTransition, NotSerializable."""
+        ...
+
+    def frames(self, run_id: str) -> Sequence[Frame]:
+        """The suspended stack of a run that this process drives. Raises HeldElsewhere."""
+        ...
+
     def events(self, run_id: str | None, after: int) -> AsyncIterator[Event]: ...
 
     async def settled(self, run_id: str) -> RunStatus:
@@ -118,7 +133,14 @@ class Driver(Protocol):
         ...
 
     def notify(self) -> None:
-        """The run's rows changed: look again. Called on the event loop's thread; never waits."""
+        """The run's rows changed, or the host is closing: look again.
+
+        Called on the event loop's thread; never waits.
+        """
+        ...
+
+    def frames(self) -> Sequence[Frame]:
+        """Where the bodies of this run stand, outermost first; empty where nothing is suspended."""
         ...
 
 
@@ -166,6 +188,27 @@ class Host(Protocol):
         """A hold with a deadline was opened: look when to act next."""
         ...
 
+    @property
+    def verbs(self) -> SuspensionBackend:
+        """The verbs, for a body that uses them on other runs."""
+        ...
+
+    closing: bool
+    """Whether the runtime is being left, so that what is driven must be handed back."""
+
+    def interrupt(self, run_id: str) -> None:
+        """Cancel what the driver of this run awaits, once it has said to itself why."""
+        ...
+
+    def watch(self, run_id: str, watcher: str) -> None:
+        """Notify the driver of the run `watcher` also when this one changes, until `unwatch`."""
+        ...
+
+    def unwatch(self, run_id: str, watcher: str) -> None: ...
+    def alarm(self, at: datetime, ring: Callable[[], None]) -> None:
+        """Call `ring` at this instant."""
+        ...
+
     def listened(self) -> bool:
         """Whether somebody follows the events of a store that does not keep visits."""
         ...
@@ -198,6 +241,10 @@ class Mechanism(Protocol):
 
     def changes(self, old: Any, new: Any) -> Sequence[str]:
         """What differs between two signatures, in lines for a person; empty if nothing does."""
+        ...
+
+    def differs(self, host: Host, run: RunRecord, flow: Any) -> NonDeterminism | None:
+        """Execute what is recorded of this run once more, without effects: where does the code not fit?"""
         ...
 
     def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Any, at: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from quiesce import codec
 from quiesce.backend import Mechanism
 from quiesce.errors import FlowNotFound, QuiesceError
-from quiesce.flows import Flows
+from quiesce.flows import Flows, is_flow
 from quiesce.rules import starting
 from quiesce.rules.requests import found
 from quiesce.store import RunRecord, Store
@@ -57,8 +57,8 @@ class Catalog:
         return self.flows.add(flow)[0]
 
     def describe(self, flow: Any, value: Any) -> tuple[starting.Definition, Any]:
-        mechanism = self.mechanism(flow.kind)
         what = self.define(flow)
+        mechanism = self.mechanism(flow.kind)
         checked = mechanism.check_input(flow, value)
         return what, self.pack(checked, mechanism.input_type(flow), f"input of {flow.name!r}")
 
@@ -73,8 +73,11 @@ class Catalog:
         """What the store keeps of a flow.
 
         Raises:
-            FlowNotFound: no other process could find it. GraphError and the like: it cannot run.
+            FlowNotFound: it is none, or no other process could find it. GraphError and the like: it
+                cannot run.
         """
+        if not is_flow(flow):
+            raise FlowNotFound(f"{flow!r} is not a flow (a Graph, an @agent function or a Team)")
         mechanism = self.mechanism(flow.kind)
         mechanism.prepare(flow)
         text, importable = self.flows.add(flow)

@@ -14,6 +14,7 @@ import socket
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
+from uuid import UUID, uuid4
 
 import anyio
 
@@ -41,6 +42,10 @@ class Clock(Protocol):
 
     def random(self) -> float:
         """A float in [0, 1)."""
+        ...
+
+    def uuid(self) -> UUID:
+        """A random UUID (version 4)."""
         ...
 
     def pid(self) -> int:
@@ -81,6 +86,9 @@ class SystemClock:
 
     def random(self) -> float:
         return self._random.random()
+
+    def uuid(self) -> UUID:
+        return uuid4()
 
     def pid(self) -> int:
         return os.getpid()
@@ -135,3 +143,6 @@ class ManualClock(SystemClock):
 
     def random(self) -> float:
         return self._seeded.random()
+
+    def uuid(self) -> UUID:
+        return UUID(int=self._seeded.getrandbits(128), version=4)

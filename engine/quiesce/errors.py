@@ -44,6 +44,7 @@ __all__ = [
     "RunNotFound",
     "StaleGeneration",
     "StaleLease",
+    "StepFailed",
     "StoreBusy",
     "StoreError",
     "StoreFull",
@@ -237,9 +238,21 @@ class WrongThread(QuiesceError):
 
 
 class NonDeterminism(QuiesceError):
-    """The body, executed again, does not follow its journal."""
+    """The body, executed again, does not follow its journal: where, what is recorded, what came."""
 
     code = "nondeterminism"
+
+    def __init__(self, message: str, *, position: int = 0, expected: str = "", got: str = "") -> None:
+        self.position = position
+        self.expected = expected
+        self.got = got
+        super().__init__(message)
+
+
+class StepFailed(QuiesceError):
+    """A step's error that no other process could raise again as it was; `__cause__` is it, where it was."""
+
+    code = "step-failed"
 
 
 class Deadlock(QuiesceError):

@@ -52,7 +52,12 @@ def standing_fault(host: Hosting, run: RunRecord) -> str | None:
         return str(error)
     if changed is not None:
         return str(changed)
-    return None if "has changed since" in (lock.reason or "") else lock.reason
+    if "has changed since" in (lock.reason or ""):
+        return None
+    if "of the journal" not in (lock.reason or ""):
+        return lock.reason
+    different = host.mechanism(run.kind).differs(host, run, host.flows.get(run.flow))
+    return None if different is None else str(different)
 
 
 def new_code(host: Hosting, run: RunRecord) -> tuple[str, Any]:

@@ -13,13 +13,30 @@ import importlib.util
 import os
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from quiesce.errors import FlowNotFound, FlowNotImportable
 
-__all__ = ["Flow", "Flows", "load", "reference"]
+__all__ = ["DefinedIn", "Flow", "Flows", "is_flow", "load", "reference"]
 
 _FILE_MODULE = "quiesce_flow_"
+
+
+@dataclass(frozen=True, slots=True)
+class DefinedIn:
+    """Where a flow was made, so that a reference to it can be found."""
+
+    module: str
+    """`__name__` of that module; `__main__` in a script."""
+    file: str | None
+    """Its absolute path; None where there is no file, such as a shell."""
+
+    @classmethod
+    def of(cls, module: dict[str, Any]) -> DefinedIn:
+        """The module that has these globals."""
+        file = module.get("__file__")
+        return cls(module.get("__name__", "?"), os.path.abspath(file) if file else None)
 
 
 @runtime_checkable
@@ -72,10 +89,10 @@ def load(text: str) -> Any:
     try:
         flow = getattr(module, name)
     except AttributeError:
-        flows = sorted(key for key, value in vars(module).items() if _is_flow(value))
+        flows = sorted(key for key, value in vars(module).items() if is_flow(value))
         has = f"; it has {', '.join(flows)}" if flows else ""
         raise FlowNotFound(f"{place} has no {name!r}{has}", flow=text) from None
-    if not _is_flow(flow):
+    if not is_flow(flow):
         raise FlowNotFound(
             f"{text} is a {type(flow).__name__}, not a flow (a Graph, an @agent function or a Team)",
             flow=text,
@@ -83,7 +100,8 @@ def load(text: str) -> Any:
     return flow
 
 
-def _is_flow(value: Any) -> bool:
+def is_flow(value: Any) -> bool:
+    """Whether this is a definition that a run can be started of."""
     return isinstance(value, Flow) and not isinstance(value, type)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quiesce.errors import QuiesceError
+from quiesce.frames import Frame
 from quiesce.rules.requests import UNSET
 from quiesce.runs import Ack, AnswerAck, Event, Hold, PauseAck, ResumeAck, RunStatus
 from quiesce.states import RunState
@@ -220,6 +221,25 @@ class Run:
     async def result(self) -> Any:
         """Wait through pauses and idle times for the value. Raises as `settled`."""
         return await self.runtime.backend.awaited_result(self.id)
+
+    async def send(
+        self,
+        message: Any,
+        *,
+        request_id: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Ack:
+        """See `Runtime.send`."""
+        return await self.runtime.send(self.id, message, request_id=request_id, actor=actor, reason=reason)
+
+    def frames(self) -> list[Frame]:
+        """The suspended call stack of an agent, outermost first, with lines and locals.
+
+        Raises:
+            HeldElsewhere: another process drives the run, and has its stack.
+        """
+        return self.runtime.backend.frames(self.id)
 
     def current_nodes(self, kind: type[T]) -> CurrentNodes[T]:
         """The registered nodes of exactly this type that the run of a graph stands at.

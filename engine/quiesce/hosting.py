@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import anyio
 import anyio.abc
 
-from quiesce.backend import Driver
+from quiesce.alarms import Alarms
+from quiesce.backend import Driver, SuspensionBackend
 from quiesce.catalog import Catalog
 from quiesce.claiming import claim_waiting, is_mine_to_drive, wants
 from quiesce.clock import Clock
@@ -55,6 +57,9 @@ class Hosting(Catalog):
         drive: whether this process drives what it makes runnable; off, verbs only record.
     """
 
+    verbs: SuspensionBackend
+    """Set by the backend that serves them over this host."""
+
     def __init__(
         self, store: Store, clock: Clock, *, flows: Iterable[Any], drain_timeout: float, drive: bool
     ) -> None:
@@ -80,6 +85,8 @@ class Hosting(Catalog):
         self._is_followed = False
         self._listening = False
         self._timing = False
+        self._watching: dict[str, set[str]] = {}
+        self._alarms: Alarms | None = None
         self.closing = False
 
     # --- opening and closing --------------------------------------------------------------------------
@@ -107,6 +114,8 @@ class Hosting(Catalog):
     ) -> bool | None:
         """Hand back what is driven here, and report what nobody looked at."""
         self.closing = True
+        for run_id in list(self.drivers):
+            self._notify(run_id)
         self.tasks.cancel_scope.cancel()
         try:
             # Without the error of the `async with` body, which would come back inside a group.
@@ -220,6 +229,8 @@ class Hosting(Catalog):
         seen = dict.fromkeys(touched)
         for run_id in seen:
             self._notify(run_id)
+            for watcher in list(self._watching.get(run_id, ())):
+                self._notify(watcher)
             for signal in self.waiters.get(run_id, ()):
                 signal.set()
         if seen:
@@ -258,6 +269,26 @@ class Hosting(Catalog):
     def listened(self) -> bool:
         return bool(self.listeners)
 
+    def interrupt(self, run_id: str) -> None:
+        scope = self.scopes.get(run_id)
+        if scope is not None:
+            scope.cancel()
+
+    def watch(self, run_id: str, watcher: str) -> None:
+        self._watching.setdefault(run_id, set()).add(watcher)
+
+    def unwatch(self, run_id: str, watcher: str) -> None:
+        watching = self._watching.get(run_id, set())
+        watching.discard(watcher)
+        if not watching:
+            self._watching.pop(run_id, None)
+
+    def alarm(self, at: datetime, ring: Callable[[], None]) -> None:
+        if self._alarms is None:
+            self._alarms = Alarms(self.clock)
+            self.tasks.start_soon(self._alarms.run)
+        self._alarms.set(at, ring)
+
     def spawn(self, run: RunRecord) -> None:
         try:
             driver = self.mechanism(run.kind).driver(self, run, self.flows.get(run.flow))
@@ -282,12 +313,12 @@ class Hosting(Catalog):
             self.closing = True
             raise
         finally:
+            with anyio.CancelScope(shield=True):
+                await self._hand_back(run)  # while it counts as driven, so nobody who waits is told too early
             if self.drivers.get(run.id) is driver:
                 del self.drivers[run.id]
                 self.scopes.pop(run.id, None)
                 self.traces.left(run.id)
-            with anyio.CancelScope(shield=True):
-                await self._hand_back(run)
             self.tell([run.id])
         if isinstance(self.broken.get(run.id), StoreError):
             await self._drive_again(run.id)

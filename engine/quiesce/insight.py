@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
+from quiesce import journaling
 from quiesce.errors import FlowNotFound
 from quiesce.fitting import code_changed
 from quiesce.hosting import Hosting
@@ -21,7 +22,7 @@ from quiesce.rules.requests import found
 from quiesce.rules.starting import enclosing_fence, first_piece
 from quiesce.rules.status import event_value, receipt_value, status
 from quiesce.runs import Event, Receipt, RunStatus, Value
-from quiesce.states import RunState
+from quiesce.states import ENDED, RunState
 from quiesce.store import PieceRow, Reader, RunFilter, RunRecord
 
 __all__ = [
@@ -73,12 +74,17 @@ class Process(Value):
 
 @dataclass(frozen=True, slots=True)
 class View(Value):
-    """A run in full: its snapshot, its pieces, the receipts of its episode, its newest events."""
+    """A run in full: its snapshot, its pieces, the receipts of its episode, its newest events.
+
+    `journal` is an agent's; `stands_at` is the line of it where the body stands, if it does.
+    """
 
     status: RunStatus
     pieces: tuple[Piece, ...]
     receipts: tuple[Receipt, ...]
     events: tuple[Event, ...]
+    journal: tuple[journaling.Line, ...] = ()
+    stands_at: journaling.Line | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,10 @@ class Explanation(Value):
     carried: tuple[str, ...]
     waiting: tuple[str, ...]
     code: Code
+    done: int = 0
+    """How many places of an agent's journal are given back and not done again."""
+    unknown: tuple[str, ...] = ()
+    """Its steps that began, and of which nobody knows whether they happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +150,7 @@ def view(host: Hosting, run_id: str, *, events: int) -> View:
             tuple(_piece(row) for row in _pieces(tx, run)),
             tuple(receipt_value(row) for row in receipts),
             tuple(_newest(tx, run_id, events)),
+            *journaling.lines(tx, run),
         )
 
     return host.read(work)
@@ -219,6 +230,8 @@ def explain(host: Hosting, run_id: str) -> Explanation:
             carried=carried,
             waiting=waiting,
             code=code,
+            done=journaling.done(tx, run),
+            unknown=journaling.unknown(tx, run),
         )
 
     return host.read(work)
@@ -269,10 +282,14 @@ def _place(name: str, piece: int) -> str:
 
 def _code(host: Hosting, run: RunRecord) -> Code:
     try:
-        changed = code_changed(host, run, host.flows.get(run.flow))
+        flow = host.flows.get(run.flow)
+        changed = code_changed(host, run, flow)
     except FlowNotFound as error:
         return Code(None, problem=str(error))
-    return Code(True) if changed is None else Code(False, tuple(changed.diff))
+    if changed is not None:
+        return Code(False, tuple(changed.diff))
+    different = host.mechanism(run.kind).differs(host, run, flow) if run.state not in ENDED else None
+    return Code(True) if different is None else Code(False, (str(different),))
 
 
 def _processes(tx: Reader) -> list[Process]:

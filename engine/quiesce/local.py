@@ -20,8 +20,9 @@ from quiesce.backend import Asked, Capabilities
 from quiesce.claiming import served_elsewhere
 from quiesce.errors import Expired, FlowChanged, HeldElsewhere, QuiesceError, UnknownHold
 from quiesce.fitting import code_changed, new_code, standing_fault
+from quiesce.frames import Frame
 from quiesce.hosting import Hosting
-from quiesce.rules import claims, ending, fence, holds, pruning, release, starting
+from quiesce.rules import claims, ending, fence, holds, messages, pruning, release, starting
 from quiesce.rules.requests import UNSET, Request, check_request_id, found
 from quiesce.rules.status import receipt_value, status
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
@@ -38,6 +39,7 @@ class LocalBackend:
 
     def __init__(self, host: Hosting) -> None:
         self.host = host
+        host.verbs = self
 
     async def __aenter__(self) -> Self:
         await self.host.__aenter__()
@@ -176,7 +178,7 @@ class LocalBackend:
         await self._ready_to_drive()
 
         def work(tx: Transaction) -> Ack:
-            ack = ending.retry(tx, request, run_id, accepted=accepted)
+            ack = ending.retry(tx, request, run_id, accepted=accepted, leave_journal=accept_changes)
             if not ack.replayed:  # a refused or repeated one leaves the error as it is
                 self.host.errors.pop(run_id, None)
                 self.host.unseen.discard(run_id)
@@ -220,6 +222,12 @@ class LocalBackend:
                 tx, request, old, given, at, lambda: mechanism.fork(tx, old, given, flow, at)
             )
         )
+
+    async def send(self, run_id: str, message: Any, asked: Asked) -> Ack:
+        packed = self.host.pack(message, None, "message")
+        told = codec.digest(packed) if isinstance(packed, bytes) else repr(message)
+        request = self._request("send", run_id, asked, {"message": told})
+        return await self.host.write(lambda tx: messages.send(tx, request, run_id, packed))
 
     async def prune(self, before: datetime) -> builtins.list[str]:
         """Forget what `forgettable` lists, one tree a transaction, so that nobody waits long for a turn."""
@@ -306,6 +314,17 @@ class LocalBackend:
     def sole_hold(self, run_id: str) -> str:
         """The id of the only open hold of a run, at any depth. Raises UnknownHold, AmbiguousAnswer."""
         return self.host.read(lambda tx: release.sole_hold(tx, found(tx, run_id), None)[0].id)
+
+    def frames(self, run_id: str) -> builtins.list[Frame]:
+        driver = self.host.drivers.get(run_id)
+        if driver is not None:
+            return list(driver.frames())
+        run = self.host.read(lambda tx: found(tx, run_id))
+        if self.host.read(lambda tx: tx.alive(run.lease_holder)):
+            raise HeldElsewhere(
+                f"run {run_id!r} is driven by another process, which has its stack; see its holds and journal"
+            )
+        return []
 
     def current_nodes(self, run_id: str, kind: type[T]) -> builtins.list[T]:
         """The node objects of exactly this type that the run stands at. Raises HeldElsewhere."""

@@ -319,6 +319,22 @@ class Runtime:
         ack = await self.backend.fork(run_id, at, new_id, Asked(request_id, actor, reason))
         return Run(self, ack.run_id)
 
+    async def send(
+        self,
+        run_id: str,
+        message: Any,
+        *,
+        request_id: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Ack:
+        """Put a message into the box of a run, for its body to receive. Never resumes anything.
+
+        Raises:
+            RunNotFound, NotSerializable; IllegalTransition: the run has ended, or takes no messages.
+        """
+        return await self.backend.send(run_id, message, Asked(request_id, actor, reason))
+
     async def prune(self, before: datetime) -> builtins.list[str]:
         """Forget runs that ended before this instant, each with the runs inside it; returns their ids.
 

@@ -27,6 +27,7 @@ __all__ = [
     "EpisodeRecord",
     "GroupRow",
     "HoldRecord",
+    "JournalEntry",
     "PieceRow",
     "Pieces",
     "Reader",
@@ -233,6 +234,32 @@ class RunFilter:
     parent: str | None = None
 
 
+@dataclass(slots=True)
+class JournalEntry:
+    """One place in the journal of an agent's run. `value` refers to what it gave: a result, an error.
+
+    `state`: `new` (not written yet), `started` (its effect may or may not have happened), `failed-once`
+    (an attempt failed, another one follows), `done`, `failed` (it gave an error), `fatal` (the error
+    that ended the run), `cancelled` (the body's own time-out or group ended it); of an action `prepared`,
+    `waiting`, `approved`, `committing`, `committed`, `rejected`, `failed`. `last` is the last place of
+    the group (`gather`) that it belongs to; `place` is where the body stood, as `file:line`. `aside` is 0
+    for what the body follows, else which rest it was set aside with.
+    """
+
+    position: int
+    kind: str
+    name: str
+    digest: str
+    state: str = "new"
+    value: int | None = None
+    attempt: int = 0
+    last: int = 0
+    hold: str | None = None
+    place: str | None = None
+    aside: int = 0
+    at: datetime | None = None
+
+
 class Pieces(Protocol):
     """The live frontier of a run whose store keeps no rows for it."""
 
@@ -244,8 +271,11 @@ class Pieces(Protocol):
         """How many pieces are in each state."""
         ...
 
-    def wake(self, pieces: Collection[int] | None) -> int:
-        """Queue held or waiting pieces again (None: every held one); returns how many."""
+    def wake(self, pieces: Collection[int] | None, *, child: str | None = None) -> int:
+        """Queue held or waiting pieces again (None: every held one); returns how many.
+
+        With `child`, only those that wait for that run.
+        """
         ...
 
     def requeue(self) -> int:
@@ -291,6 +321,10 @@ class Reader(Protocol):
     def arrivals(self, run_id: str) -> list[ArrivalRow]: ...
     def counters(self, run_id: str) -> Any: ...
 
+    def journal(self, run_id: str, *, aside: bool = False) -> list[JournalEntry]:
+        """What the body of this run follows, by position; with `aside`, what was set aside instead."""
+        ...
+
     # episodes, receipts, holds
     def episode(self, episode_id: str) -> EpisodeRecord | None: ...
     def receipts(self, episode_id: str) -> list[ReceiptRecord]: ...
@@ -312,7 +346,11 @@ class Reader(Protocol):
 
     def next_deadline(self, flows: Collection[str]) -> datetime | None: ...
 
-    # requests, events, workers
+    # messages, requests, events, workers
+    def messages(self, run_id: str) -> int:
+        """How many messages are in the box of this run."""
+        ...
+
     def request(self, run_id: str, request_id: str) -> RequestRecord | None: ...
     def events(self, run_id: str | None, after: int, limit: int) -> list[tuple[Any, ...]]:
         """Rows (seq, at, run_id, execution, generation, kind, actor, request_id, data)."""
@@ -370,8 +408,11 @@ class Transaction(Reader, Protocol):
     def drop_groups(self, run_id: str, groups: Sequence[int] | None) -> None: ...
     def put_arrivals(self, run_id: str, rows: Sequence[ArrivalRow]) -> None: ...
     def put_counters(self, run_id: str, counters: Any) -> None: ...
-    def wake(self, run_id: str, pieces: Collection[int] | None) -> int:
-        """Queue held or waiting pieces again (None: every held one); returns how many."""
+    def wake(self, run_id: str, pieces: Collection[int] | None, *, child: str | None = None) -> int:
+        """Queue held or waiting pieces again (None: every held one); returns how many.
+
+        With `child`, only those that wait for that run.
+        """
         ...
 
     def seen_woken(self, run_id: str) -> None:
@@ -380,6 +421,23 @@ class Transaction(Reader, Protocol):
 
     def requeue(self, run_id: str, *, lost: bool) -> int:
         """Queue again what ran or failed; with `lost` count that its process died."""
+        ...
+
+    # the journal of an agent
+    def put_entry(self, run_id: str, entry: JournalEntry, *, was: str | None = None) -> None:
+        """Write an entry at its position, new or changed; with `was`, only if it is in that state.
+
+        Raises:
+            StaleLease: it is in another state; nothing was written.
+        """
+        ...
+
+    def set_aside(self, run_id: str, position: int) -> int:
+        """Put the entries from this position on aside, where they can be seen; returns how many."""
+        ...
+
+    def forget_journal(self, run_id: str) -> None:
+        """Delete the journal of a run, and the values that only it referred to."""
         ...
 
     # episodes and receipts
@@ -414,7 +472,15 @@ class Transaction(Reader, Protocol):
 
     def withdraw_holds(self, run_id: str) -> int: ...
 
-    # requests, events, workers
+    # messages, requests, events, workers
+    def put_message(self, run_id: str, value: Any) -> None:
+        """Put a message (as `put_value` takes it) into the box of this run."""
+        ...
+
+    def take_message(self, run_id: str) -> tuple[Any] | None:
+        """Take the oldest message out of the box; None if it is empty."""
+        ...
+
     def record_request(self, request: RequestRecord) -> None: ...
     def log(
         self, run: RunRecord, kind: str, actor: str | None, request_id: str | None, data: Mapping[str, Any]

@@ -37,7 +37,7 @@ SPEC = {
     6: ["StoreBusy", "StoreFull", "StoreReadOnly", "StoreMismatch"],
 }
 OURS = {
-    1: ["NodeError", "Rejected", "Deadlock", "PauseOutsideBody", "WrongThread"],
+    1: ["NodeError", "Rejected", "Deadlock", "PauseOutsideBody", "StepFailed", "WrongThread"],
     2: ["QuiesceError", "InputRejected", "FlowNotImportable"],
     6: ["StoreError"],
 }

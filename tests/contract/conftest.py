@@ -9,12 +9,13 @@ import pytest
 
 from quiesce_adapters.sqlite.checks import violations_of_file
 
+from .agents import Agents
 from .graphs import Graphs
 from .kinds import Kind
 from .subject import Subject
 
 STORES = {"memory": None, "sqlite": "sqlite:///{folder}/flows.db"}
-KINDS = {"graph": Graphs}
+KINDS = {"graph": Graphs, "agent": Agents}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

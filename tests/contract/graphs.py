@@ -19,6 +19,7 @@ class Graphs:
 
     def __init__(self) -> None:
         self.evaluated: list[str] = []
+        self.inner: list[Any] = []
         self._made = 0
 
     def graph(self, name: str) -> Graph:

@@ -7,7 +7,17 @@ from typing import Any, Protocol
 
 import anyio
 
-__all__ = ["Kind", "Stage"]
+from quiesce.errors import Expired, NodeError, NotSerializable, RunCancelled
+
+__all__ = ["FAILURES", "Kind", "Stage", "cause_of"]
+
+FAILURES = (NodeError, ValueError, Expired, NotSerializable, RunCancelled)
+"""How a run fails in these tests: a graph says in which node, an agent raises the body's own error."""
+
+
+def cause_of(error: BaseException) -> BaseException | None:
+    """What the body raised."""
+    return error.__cause__ if isinstance(error, NodeError) else error
 
 
 class Stage:
@@ -62,6 +72,8 @@ class Kind(Protocol):
     name: str
     evaluated: list[str]
     """What was evaluated, in order, by the name of the place in its flow."""
+    inner: list[Any]
+    """Flows that others run inside and that a test does not see."""
 
     def adds(self) -> Any:
         """Gives x + 1 at once. Takes an int, and says so."""

@@ -12,13 +12,12 @@ from quiesce.errors import (
     AlreadyAnswered,
     AnswerRejected,
     IllegalTransition,
-    NodeError,
     QuiesceError,
     UnknownHold,
     Withdrawn,
 )
 
-from .kinds import Kind, Stage
+from .kinds import FAILURES, Kind, Stage
 from .subject import Subject, paused
 
 pytestmark = pytest.mark.anyio
@@ -273,7 +272,9 @@ async def test_one_of_several_answers_evaluates_that_piece_alone(subject: Subjec
         assert (await run.status()).generation == 4
         outcomes = sorted(receipt.outcome or "" for receipt in await rt.receipts(first.episode))
         if subject.capabilities(rt).survives_restart:  # a memory store keeps a run's last episode
-            assert outcomes == ["carried", "carried", "continued"]
+            # What an agent asks at the same time is asked by runs of their own, so it is not in its episode.
+            expected = ["carried", "carried", "continued"] if kind.name == "graph" else ["continued"]
+            assert outcomes == expected
         await rt.answer(one.id, "a")
         await paused(run)
         await rt.answer(three.id, "c")
@@ -336,7 +337,7 @@ async def test_a_hold_of_a_failed_run_says_retry_first(subject: Subject, kind: K
         await wait_all_tasks_blocked()
         (hold,) = (await run.status()).holds
         stage.open()
-        with pytest.raises(NodeError):
+        with pytest.raises(FAILURES):
             await run.settled()
         assert list(await rt.holds()) == []
         assert (await run.status()).holds == ()

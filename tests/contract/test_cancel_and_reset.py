@@ -6,9 +6,9 @@ import pytest
 from anyio import wait_all_tasks_blocked
 
 from quiesce import Completed, Event
-from quiesce.errors import IllegalTransition, NodeError, RunCancelled
+from quiesce.errors import IllegalTransition, RunCancelled
 
-from .kinds import Kind, Stage
+from .kinds import FAILURES, Kind, Stage
 from .subject import Subject, paused
 
 pytestmark = pytest.mark.anyio
@@ -164,7 +164,7 @@ async def test_a_failed_run_can_be_cancelled_and_reset(subject: Subject, kind: K
     flow = kind.mends([ValueError("boom"), ValueError("boom")])
     async with subject.open(flow) as rt:
         run = await rt.start(flow, 1)
-        with pytest.raises(NodeError):
+        with pytest.raises(FAILURES):
             await run.settled()
         ack = await run.cancel()
         assert (ack.transitioned, ack.generation) == (True, 2)
@@ -174,7 +174,7 @@ async def test_a_failed_run_can_be_cancelled_and_reset(subject: Subject, kind: K
         status = await run.status()
         assert (status.state, status.error, status.execution) == ("created", None, 2)
         await run.resume()
-        with pytest.raises(NodeError):
+        with pytest.raises(FAILURES):
             await run.settled()
         await run.reset()
         await run.resume()

@@ -9,9 +9,9 @@ import pytest
 from anyio import wait_all_tasks_blocked
 
 from quiesce import Ack, Run, Runtime
-from quiesce.errors import IllegalTransition, NodeError, NotResumable, RunActive, RunNotFound
+from quiesce.errors import IllegalTransition, NotResumable, RunActive, RunNotFound
 
-from .kinds import Kind, Stage
+from .kinds import FAILURES, Kind, Stage
 from .subject import Subject, paused
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ async def brought_to(state: str, rt: Runtime, kind: Kind, stage: Stage, flow: An
         case "holding":
             await paused(run)
         case "failed":
-            with pytest.raises(NodeError):
+            with pytest.raises(FAILURES):
                 await run.settled()
     match state:
         case "paused":

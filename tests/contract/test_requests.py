@@ -9,9 +9,9 @@ import pytest
 from anyio import wait_all_tasks_blocked
 
 from quiesce import Ack, Run, Runtime
-from quiesce.errors import IllegalTransition, NodeError, QuiesceError, RequestConflict
+from quiesce.errors import IllegalTransition, QuiesceError, RequestConflict
 
-from .kinds import Kind, Stage
+from .kinds import FAILURES, Kind, Stage
 from .subject import Subject, paused
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ async def prepare(verb: str, subject: Subject, rt: Runtime, kind: Kind, flow: An
     if verb in ("resume", "answer", "reject"):
         await paused(run)
     if verb == "retry":
-        with pytest.raises(NodeError):
+        with pytest.raises(FAILURES):
             await run.settled()
     await wait_all_tasks_blocked()
     return run

@@ -59,7 +59,9 @@ async def test_lifting_the_lock_carries_the_holds_of_others(subject: Subject, ki
         await rt.answer(two.id, "b")
         del kind.evaluated[:]
         ack = await run.resume()
-        assert (ack.transitioned, ack.continued, ack.carried) == (True, 1, 1)
+        # Branches are pieces of the run itself; what an agent asks at the same time is in runs of their own.
+        pieces = (1, 1) if kind.name == "graph" else (1, 0)
+        assert (ack.transitioned, ack.continued, ack.carried) == (True, *pieces)
         outcome = await paused(run)
         assert [hold.id for hold in outcome.holds] == [one.id]
         assert kind.evaluated == ["ask2"]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from quiesce.errors import InputRejected, NodeError, NotSerializable
+from quiesce.errors import InputRejected, NotSerializable
 
-from .kinds import Kind
+from .kinds import FAILURES, Kind, cause_of
 from .subject import Subject, paused
 
 pytestmark = pytest.mark.anyio
@@ -74,9 +74,9 @@ async def test_a_value_that_cannot_be_stored_fails_the_run_where_it_arose(
     async with subject.open(flow) as rt:
         subject.needs(rt, "survives_restart")
         run = await rt.start(flow, 1)
-        with pytest.raises(NodeError) as caught:
+        with pytest.raises(FAILURES) as caught:
             await run.settled()
-        assert isinstance(caught.value.__cause__, NotSerializable)
+        assert isinstance(cause_of(caught.value), NotSerializable)
         assert kind.evaluated == ["give"]
 
 
@@ -137,7 +137,7 @@ async def test_a_question_without_a_json_form_fails_its_run(subject: Subject, ki
     flow = kind.asks(payload=Opaque())
     async with subject.open(flow) as rt:
         run = await rt.start(flow, 1)
-        with pytest.raises(NodeError) as caught:
+        with pytest.raises(FAILURES) as caught:
             await run.settled()
-        assert isinstance(caught.value.__cause__, NotSerializable)
+        assert isinstance(cause_of(caught.value), NotSerializable)
         assert list(await rt.holds(run.id, None)) == []

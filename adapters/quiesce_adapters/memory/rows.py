@@ -18,9 +18,7 @@ from quiesce.errors import AlreadyAnswered, RunActive, StaleGeneration
 from quiesce.runs import Lock
 from quiesce.states import RunState
 from quiesce.store import (
-    ArrivalRow,
     EpisodeRecord,
-    GroupRow,
     HoldRecord,
     PieceRow,
     Pieces,
@@ -31,12 +29,15 @@ from quiesce.store import (
     WorkerRecord,
 )
 
+from .unkept import Unkept
+
 __all__ = ["MemoryTransaction"]
 
 KEPT_EVENTS = 10_000
+KEPT_HOLDS = 10_000
 
 
-class MemoryTransaction:
+class MemoryTransaction(Unkept):
     """The rows, and the statements over them."""
 
     def __init__(self, clock: Clock) -> None:
@@ -56,6 +57,8 @@ class MemoryTransaction:
         self._holds: dict[str, HoldRecord] = {}
         self._holds_of: dict[str, dict[str, HoldRecord]] = {}
         self._open_holds: dict[str, dict[str, HoldRecord]] = {}
+        self._settled: deque[HoldRecord] = deque()
+        self._messages: dict[str, deque[Any]] = {}
         self._requests: dict[tuple[str, str], RequestRecord] = {}
         self._events: deque[tuple[Any, ...]] = deque(maxlen=KEPT_EVENTS)
         self._workers: dict[int, WorkerRecord] = {}
@@ -174,7 +177,8 @@ class MemoryTransaction:
         run = self._runs.pop(run_id)
         if run.parent_id is not None and run.parent_id in self._children:
             self._children[run.parent_id].remove(run_id)
-        for table in (self._children, self._values, self._pieces, self._frontiers, self._open_holds):
+        tables = (self._children, self._values, self._pieces, self._frontiers, self._messages)
+        for table in (*tables, self._open_holds):
             table.pop(run_id, None)
         for hold_id in [hold.id for hold in self._holds.values() if hold.run_id == run_id]:
             del self._holds[hold_id]
@@ -213,15 +217,6 @@ class MemoryTransaction:
     def seen_woken(self, run_id: str) -> None:
         pass
 
-    def groups(self, run_id: str) -> list[GroupRow]:
-        return []
-
-    def arrivals(self, run_id: str) -> list[ArrivalRow]:
-        return []
-
-    def counters(self, run_id: str) -> Any:
-        return None
-
     def put_pieces(self, run_id: str, rows: Sequence[PieceRow]) -> None:
         if run_id not in self._frontiers:
             self._pieces.setdefault(run_id, {}).update({row.piece: row for row in rows})
@@ -234,21 +229,9 @@ class MemoryTransaction:
             self._pieces.pop(run_id, None)
             self._frontiers.pop(run_id, None)
 
-    def put_groups(self, run_id: str, rows: Sequence[GroupRow]) -> None:
-        pass
-
-    def drop_groups(self, run_id: str, groups: Sequence[int] | None) -> None:
-        pass
-
-    def put_arrivals(self, run_id: str, rows: Sequence[ArrivalRow]) -> None:
-        pass
-
-    def put_counters(self, run_id: str, counters: Any) -> None:
-        pass
-
-    def wake(self, run_id: str, pieces: Collection[int] | None) -> int:
+    def wake(self, run_id: str, pieces: Collection[int] | None, *, child: str | None = None) -> int:
         live = self._frontiers.get(run_id)
-        return live.wake(pieces) if live is not None else 0
+        return live.wake(pieces, child=child) if live is not None else 0
 
     def requeue(self, run_id: str, *, lost: bool) -> int:
         live = self._frontiers.get(run_id)
@@ -346,6 +329,11 @@ class MemoryTransaction:
             raise AlreadyAnswered(f"hold {hold.id!r} is not open any more; nothing was changed")
         self._holds[hold.id] = hold
         self._holds_of[hold.run_id][hold.path] = hold
+        self._settled.append(hold)
+        if len(self._settled) > KEPT_HOLDS:
+            oldest = self._settled.popleft()
+            if self._holds_of.get(oldest.run_id, {}).get(oldest.path) is not oldest:
+                self._holds.pop(oldest.id, None)
 
     def withdraw_holds(self, run_id: str) -> int:
         open_holds = self._open_holds.pop(run_id, {})
@@ -397,7 +385,17 @@ class MemoryTransaction:
             if self._runs[run_id].flow in flows and not self._failed_around(run_id):
                 yield from (h for h in holds.values() if h.deadline is not None and h.on_deadline != "hold")
 
-    # --- requests, events, workers -----------------------------------------------------------------
+    # --- messages, requests, events, workers --------------------------------------------------------
+
+    def messages(self, run_id: str) -> int:
+        return len(self._messages.get(run_id, ()))
+
+    def put_message(self, run_id: str, value: Any) -> None:
+        self._messages.setdefault(run_id, deque()).append(value)
+
+    def take_message(self, run_id: str) -> tuple[Any] | None:
+        box = self._messages.get(run_id)
+        return (box.popleft(),) if box else None
 
     def request(self, run_id: str, request_id: str) -> RequestRecord | None:
         return self._requests.get((run_id, request_id))

@@ -67,6 +67,9 @@ class Replay:
     def changes(self, old: Any, new: Any) -> Sequence[str]:
         return diff(old, new)
 
+    def differs(self, host: Host, run: RunRecord, flow: Graph) -> None:
+        """Nothing of a graph is executed over a record: a visit that is over is not evaluated again."""
+
     def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Graph, at: int) -> None:
         copy_before(tx, run, new_id, flow, at)
 

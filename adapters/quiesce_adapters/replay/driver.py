@@ -23,6 +23,7 @@ import anyio
 from quiesce import codec
 from quiesce.backend import Host
 from quiesce.errors import Expired, FlowChanged, NodeError, QuiesceError, Rejected, StaleLease, StoreBusy
+from quiesce.frames import Frame
 from quiesce.graph import Graph
 from quiesce.graph.rows import Branch
 from quiesce.graph.transitions import Error, FanOut, Finish, Join, Next, Pause
@@ -93,6 +94,10 @@ class ReplayDriver:
             self._tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
+
+    def frames(self) -> list[Frame]:
+        """A graph has no suspended stack: its nodes are evaluated again."""
+        return []
 
     def notify(self) -> None:
         """The run's rows changed: look again."""

@@ -66,11 +66,13 @@ class LiveFrontier:
         """How many branches are in each state."""
         return {_TO_ROW.get(state, state): count for state, count in self.walk.counts.items()}
 
-    def wake(self, pieces: Collection[int] | None) -> int:
+    def wake(self, pieces: Collection[int] | None, *, child: str | None = None) -> int:
         """Queue paused or waiting branches again."""
         ids = [branch.id for branch in self.walk.paused] if pieces is None else sorted(pieces)
         woken = 0
         for branch_id in ids:
+            if child is not None and self.links.child.get(branch_id) != child:
+                continue
             if branch_id in self.walk and self.walk[branch_id].state in ("paused", "waiting"):
                 self.walk.wake(branch_id)
                 woken += 1

@@ -159,6 +159,10 @@ DELETE FROM pieces WHERE run_id = ?
 UPDATE pieces SET state = 'queued', woken = 1
 WHERE run_id = ? AND piece = ? AND state IN ('held', 'waiting')
 
+-- piece.wake_waiting
+UPDATE pieces SET state = 'queued', woken = 1
+WHERE run_id = ? AND piece = ? AND child = ? AND state = 'waiting'
+
 -- piece.wake_all
 UPDATE pieces SET state = 'queued', woken = 1 WHERE run_id = ? AND state = 'held'
 
@@ -330,3 +334,48 @@ DELETE FROM workers WHERE incarnation = ?
 
 -- worker.list
 SELECT incarnation, pid, host, started_at, flows FROM workers ORDER BY incarnation
+
+-- message.count
+SELECT count(*) FROM messages WHERE run_id = ?
+
+-- message.put
+INSERT INTO messages (run_id, body) VALUES (?, ?)
+
+-- message.oldest
+SELECT number, body FROM messages WHERE run_id = ? ORDER BY number LIMIT 1
+
+-- message.drop
+DELETE FROM messages WHERE number = ?
+
+-- journal.list
+SELECT position, kind, name, digest, state, value, attempt, last, hold, place, aside, at
+FROM journal WHERE run_id = ? AND aside = 0 ORDER BY position
+
+-- journal.list_aside
+SELECT position, kind, name, digest, state, value, attempt, last, hold, place, aside, at
+FROM journal WHERE run_id = ? AND aside > 0 ORDER BY aside, position
+
+-- journal.put
+INSERT INTO journal (run_id, position, kind, name, digest, state, value, attempt, last, hold, place, at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_id, aside, position) DO UPDATE SET
+    state = excluded.state, value = excluded.value, attempt = excluded.attempt, hold = excluded.hold,
+    at = excluded.at
+
+-- journal.is_still: no row changes, if the entry is in another state by now
+UPDATE journal SET state = state WHERE run_id = ? AND aside = 0 AND position = ? AND state = ?
+
+-- journal.set_aside: a rest has one number, the next of its run
+UPDATE journal SET aside = (SELECT max(aside) + 1 FROM journal WHERE run_id = ?1)
+WHERE run_id = ?1 AND aside = 0 AND position >= ?2
+
+-- journal.delete
+DELETE FROM journal WHERE run_id = ?
+
+-- blob.sweep: what nothing of its run refers to any more
+DELETE FROM blobs WHERE run_id = ?1
+    AND id NOT IN (SELECT value FROM journal WHERE run_id = ?1 AND value IS NOT NULL)
+    AND id NOT IN (SELECT value FROM pieces WHERE run_id = ?1 AND value IS NOT NULL)
+    AND id NOT IN (SELECT coalesce(input, -1) FROM runs WHERE id = ?1
+                   UNION SELECT coalesce(result, -1) FROM runs WHERE id = ?1
+                   UNION SELECT coalesce(signature, -1) FROM runs WHERE id = ?1)

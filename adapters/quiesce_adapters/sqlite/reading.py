@@ -17,6 +17,7 @@ from quiesce.store import (
     EpisodeRecord,
     GroupRow,
     HoldRecord,
+    JournalEntry,
     PieceRow,
     Pieces,
     ReceiptRecord,
@@ -31,6 +32,7 @@ from .records import (
     episode_record,
     hold_record,
     instant,
+    journal_entry,
     micros,
     parsed,
     piece_row,
@@ -129,6 +131,10 @@ class SqliteReader:
     def woken(self, run_id: str) -> list[int]:
         return [piece for (piece,) in self._run("piece.woken", (run_id,))]
 
+    def journal(self, run_id: str, *, aside: bool = False) -> list[JournalEntry]:
+        rows = self._run("journal.list_aside" if aside else "journal.list", (run_id,))
+        return [journal_entry(row) for row in rows]
+
     def groups(self, run_id: str) -> list[GroupRow]:
         rows = self._run("group.list", (run_id,))
         return [
@@ -180,6 +186,10 @@ class SqliteReader:
     def next_deadline(self, flows: Collection[str]) -> datetime | None:
         row = self._run("hold.next_deadline", (compact(list(flows)),)).fetchone()
         return None if row is None else instant(row[0])
+
+    def messages(self, run_id: str) -> int:
+        count: int = self._run("message.count", (run_id,)).fetchone()[0]
+        return count
 
     def request(self, run_id: str, request_id: str) -> RequestRecord | None:
         row = self._run("request.get", (run_id, request_id)).fetchone()

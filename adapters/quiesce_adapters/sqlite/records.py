@@ -13,13 +13,14 @@ from typing import Any
 from quiesce.errors import StoreError
 from quiesce.runs import Lock
 from quiesce.states import RunState
-from quiesce.store import EpisodeRecord, HoldRecord, PieceRow, ReceiptRecord, RunRecord
+from quiesce.store import EpisodeRecord, HoldRecord, JournalEntry, PieceRow, ReceiptRecord, RunRecord
 
 __all__ = [
     "compact",
     "episode_record",
     "hold_record",
     "instant",
+    "journal_entry",
     "lock_facts",
     "locks_text",
     "maybe_instant",
@@ -185,3 +186,10 @@ def receipt_record(row: tuple[Any, ...]) -> ReceiptRecord:
         overdue_at=maybe_instant(row[13]),
         released_at=maybe_instant(row[14]),
     )
+
+
+def journal_entry(row: tuple[Any, ...]) -> JournalEntry:
+    """A row of `journal`."""
+    entry = JournalEntry(*row[:11])
+    entry.at = instant(row[11])
+    return entry

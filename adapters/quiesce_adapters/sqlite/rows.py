@@ -11,13 +11,14 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from quiesce.errors import AlreadyAnswered, RunActive, StaleGeneration, StoreError
+from quiesce.errors import AlreadyAnswered, RunActive, StaleGeneration, StaleLease, StoreError
 from quiesce.runs import Lock
 from quiesce.store import (
     ArrivalRow,
     EpisodeRecord,
     GroupRow,
     HoldRecord,
+    JournalEntry,
     PieceRow,
     Pieces,
     RequestRecord,
@@ -203,13 +204,48 @@ class SqliteTransaction(SqliteReader):
     def put_counters(self, run_id: str, counters: Any) -> None:
         self._run("run.put_counters", (None if counters is None else compact(counters), run_id))
 
-    def wake(self, run_id: str, pieces: Collection[int] | None) -> int:
+    def wake(self, run_id: str, pieces: Collection[int] | None, *, child: str | None = None) -> int:
         if pieces is None:
             return self._change("piece.wake_all", (run_id,))
+        if child is not None:
+            return sum(self._change("piece.wake_waiting", (run_id, piece, child)) for piece in pieces)
         return sum(self._change("piece.wake", (run_id, piece)) for piece in pieces)
 
     def requeue(self, run_id: str, *, lost: bool) -> int:
         return self._change("piece.requeue", (int(lost), run_id))
+
+    # --- journal -----------------------------------------------------------------------------------
+
+    def put_entry(self, run_id: str, entry: JournalEntry, *, was: str | None = None) -> None:
+        if was is not None and not self._change("journal.is_still", (run_id, entry.position, was)):
+            raise StaleLease(
+                f"position {entry.position} of the journal of run {run_id!r} is not {was} any more, so "
+                f"{entry.name!r} is not made {entry.state}; somebody else did, or does"
+            )
+        self._expect(
+            "journal.put",
+            (
+                run_id,
+                entry.position,
+                entry.kind,
+                entry.name,
+                entry.digest,
+                entry.state,
+                entry.value,
+                entry.attempt,
+                entry.last or entry.position,
+                entry.hold,
+                entry.place,
+                micros(self.now),
+            ),
+        )
+
+    def set_aside(self, run_id: str, position: int) -> int:
+        return self._change("journal.set_aside", (run_id, position))
+
+    def forget_journal(self, run_id: str) -> None:
+        self._run("journal.delete", (run_id,))
+        self._run("blob.sweep", (run_id,))
 
     # --- episodes and receipts ---------------------------------------------------------------------
 
@@ -304,7 +340,17 @@ class SqliteTransaction(SqliteReader):
     def withdraw_holds(self, run_id: str) -> int:
         return self._change("hold.withdraw", (micros(self.now), run_id))
 
-    # --- requests, events, workers -----------------------------------------------------------------
+    # --- messages, requests, events, workers --------------------------------------------------------
+
+    def put_message(self, run_id: str, value: Any) -> None:
+        self._run("message.put", (run_id, value))
+
+    def take_message(self, run_id: str) -> tuple[Any] | None:
+        row = self._run("message.oldest", (run_id,)).fetchone()
+        if row is None:
+            return None
+        self._expect("message.drop", (row[0],))
+        return (row[1],)
 
     def record_request(self, request: RequestRecord) -> None:
         self._expect(

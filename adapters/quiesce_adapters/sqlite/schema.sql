@@ -82,6 +82,26 @@ CREATE TABLE arrivals (
     PRIMARY KEY (run_id, number, place)
 ) STRICT, WITHOUT ROWID;
 
+-- The journal of an agent: what its body did, by position, so that it can be executed again over it.
+CREATE TABLE journal (
+    run_id   TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    aside    INTEGER NOT NULL DEFAULT 0,           -- 0: followed; n: put aside with the n-th rest
+    position INTEGER NOT NULL CHECK (position >= 1),
+    kind     TEXT NOT NULL,
+    name     TEXT NOT NULL,
+    digest   TEXT NOT NULL,
+    state    TEXT NOT NULL CHECK (state IN
+               ('started', 'failed-once', 'done', 'failed', 'fatal', 'cancelled',
+                'prepared', 'waiting', 'approved', 'committing', 'committed', 'rejected')),
+    value    INTEGER,
+    attempt  INTEGER NOT NULL,
+    last     INTEGER NOT NULL,                     -- of the group of steps that were begun together
+    hold     TEXT,
+    place    TEXT,                                 -- file:line of the body
+    at       INTEGER NOT NULL,
+    PRIMARY KEY (run_id, aside, position)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE episodes (
     id           TEXT PRIMARY KEY,
     run_id       TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
@@ -156,6 +176,14 @@ WHERE h.state = 'open' AND NOT EXISTS (
         SELECT runs.parent_id, runs.state FROM runs JOIN around ON runs.id = around.parent_id
     )
     SELECT 1 FROM around WHERE state = 'failed');
+
+-- The box of an agent's run: what was sent and not received yet, oldest first.
+CREATE TABLE messages (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    body   BLOB NOT NULL
+) STRICT;
+CREATE INDEX messages_of_run ON messages (run_id, number);
 
 -- Kept for ever: also after its run was pruned, a request id answers what it answered.
 CREATE TABLE requests (

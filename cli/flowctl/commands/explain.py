@@ -92,6 +92,10 @@ def _resume(seen: Explanation, settings: Settings) -> Iterator[str]:
         return
     yield from (f"{render.safe(place)} is evaluated again, from its start" for place in seen.again)
     yield from (f"{render.safe(place)} is queued and begins" for place in seen.fresh)
+    if seen.done:
+        yield f"{seen.done} recorded places are given back from the journal, and not done again"
+    for step in seen.unknown:
+        yield f"{render.safe(step)} began, and nobody knows whether it happened: verify, ask, or run again"
     yield from (f"{render.safe(place)} keeps its question; only an answer moves it" for place in seen.carried)
     operator = any(lock.kind == "operator" for lock in seen.status.locks)
     if operator and seen.status.holds and not (seen.again or seen.fresh):

@@ -48,6 +48,22 @@ def _tables(seen: View) -> None:
             for item in seen.pieces
         ]
         render.table((seen.pieces[0].kind, "at", "state", "attempt", "lost", "for"), rows)
+    if seen.stands_at is not None and seen.stands_at.file is not None:
+        at = seen.stands_at
+        render.say(f"\nits body stands at {render.safe(at.file)}, line {at.line}: {render.safe(at.source)}")
+    if seen.journal:
+        render.say("\n" + render.paint("journal", bold=True))
+        places = [
+            (
+                f"{item.position}" + (f" (aside {item.aside})" if item.aside else ""),
+                f"{item.kind} {item.name}",
+                item.state,
+                item.attempt or "",
+                "" if item.file is None else f"{item.file.rpartition('/')[2]}:{item.line}",
+            )
+            for item in seen.journal
+        ]
+        render.table(("position", "what", "state", "attempt", "at"), places)
     if seen.receipts:
         render.say("\n" + render.paint("receipts of this pause", bold=True))
         held = [

@@ -7,7 +7,7 @@ or writes: a driver evaluates the nodes and a store keeps the frontier's rows.
 
 from quiesce.graph.checks import resolve
 from quiesce.graph.decisions import Decision
-from quiesce.graph.definition import DefinedIn, Graph
+from quiesce.graph.definition import Graph
 from quiesce.graph.drawing import dot, mermaid
 from quiesce.graph.gates import Gate, NodeContext
 from quiesce.graph.nodes import NodeRef, is_flow
@@ -37,7 +37,6 @@ __all__ = [
     "Concurrency",
     "Counters",
     "Decision",
-    "DefinedIn",
     "Error",
     "FanOut",
     "Finish",

@@ -18,14 +18,13 @@ and nothing is lost. `graph.node` is in `registration.py`, the checks of types i
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar, Union, overload
 
 from quiesce.errors import GraphError, MissingNode, MissingTransition, NoSteps
+from quiesce.flows import DefinedIn
 from quiesce.graph.checks import Checks, check_types, entrance_of
 from quiesce.graph.decisions import Decision
 from quiesce.graph.gates import Gate, gate_shape
@@ -35,22 +34,12 @@ from quiesce.graph.shapes import Shape, read_shape
 from quiesce.graph.signature import digest_of, signature_of
 from quiesce.graph.transitions import Concurrency, Deadline, JoinInput, OnDeadline, Transition
 
-__all__ = ["DefinedIn", "Graph"]
+__all__ = ["Graph"]
 
 T = TypeVar("T")
 U = TypeVar("U")
 Handler = TypeVar("Handler", bound=Callable[..., Transition | Awaitable[Transition]])
 Target = NodeRef[Any, Any] | str
-
-
-@dataclass(frozen=True, slots=True)
-class DefinedIn:
-    """Where a flow was made, so that a reference to it can be found."""
-
-    module: str
-    """`__name__` of that module; `__main__` in a script."""
-    file: str | None
-    """Its absolute path; None where there is no file, such as a shell."""
 
 
 class Graph:
@@ -75,9 +64,7 @@ class Graph:
         self.concurrency = Concurrency(concurrency)
         self.family = Family(name)
         """Shared with its clones, so that handlers written for one serve all."""
-        caller = sys._getframe(1).f_globals
-        file = caller.get("__file__")
-        self.defined_in = DefinedIn(caller.get("__name__", "?"), os.path.abspath(file) if file else None)
+        self.defined_in = DefinedIn.of(sys._getframe(1).f_globals)
         self._nodes: dict[str, NodeRef[Any, Any]] = {}
         self._decisions: dict[str, Decision] = {}
         self._rejections: dict[str, Decision] = {}

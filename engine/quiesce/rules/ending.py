@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from quiesce.errors import Fenced, IllegalTransition
+from quiesce.rules import journals
 from quiesce.rules.claims import forget_lease
 from quiesce.rules.fence import rest, rest_around
 from quiesce.rules.release import WAITING_LOCKS, go, leave_or_wait, lift_parent_locks
@@ -22,7 +23,7 @@ from quiesce.runs import Ack, Lock
 from quiesce.states import ENDED, RunEvent, RunState, advance
 from quiesce.store import RunRecord, Transaction
 
-__all__ = ["cancel", "complete", "fail", "reset", "retry"]
+__all__ = ["abandon_children", "cancel", "complete", "continue_as_new", "fail", "reset", "retry"]
 
 
 def complete(tx: Transaction, run: RunRecord, value: Any) -> None:
@@ -76,12 +77,26 @@ def _tell_parent(tx: Transaction, run: RunRecord) -> None:
         row.child == run.id and row.state == "waiting" for row in tx.pieces(parent.id)
     ):
         return  # it was reset after its end had been heard
-    tx.wake(parent.id, [run.parent_piece])
+    tx.wake(parent.id, [run.parent_piece], child=run.id)
     tx.log(parent, "child-ended", None, None, {"child": run.id, "state": run.state.value})
     episode = tx.episode(parent.episode_id) if parent.episode_id else None
     if episode is not None and episode.cause == "pause":
         return  # it paused itself, and an end that arrives late is no answer
     go(tx, parent, Request("resume", parent.id, f"end of {run.id}", run.id, remember=False))
+    rest(tx, found(tx, parent.id))  # it may have been all that still ran in there
+
+
+def continue_as_new(tx: Transaction, run: RunRecord, value: Any) -> None:
+    """The same run of an agent begins again with another input and a fresh journal; its children end."""
+    run.input = tx.put_value(run.id, value)
+    run.updated_at = tx.now
+    tx.save_run(run, generation=run.generation)
+    tx.withdraw_holds(run.id)
+    _cancel_descendants(tx, run, f"run {run.id} continued as a new one")
+    number = dict(tx.counters(run.id) or {}).get("round", 1) + 1
+    tx.put_counters(run.id, {"round": number})
+    tx.forget_journal(run.id)
+    tx.log(run, "continued-as-new", None, None, {"round": number})
 
 
 def cancel(tx: Transaction, request: Request, run_id: str) -> Ack:
@@ -113,6 +128,11 @@ def _cancel(tx: Transaction, run: RunRecord, request: Request) -> None:
     _cancel_descendants(tx, run, f"run {run.id} was cancelled", request)
     _clear_frontier(tx, run)
     tx.log(run, "cancelled", request.actor, request.id, {"reason": request.reason})
+
+
+def abandon_children(tx: Transaction, run: RunRecord) -> None:
+    """A body that keeps no journal begins again: what it started before is not its any more."""
+    _cancel_descendants(tx, run, f"the body of run {run.id} begins again")
 
 
 def _cancel_descendants(tx: Transaction, run: RunRecord, why: str, request: Request | None = None) -> None:
@@ -149,16 +169,25 @@ def reset(tx: Transaction, request: Request, run_id: str) -> Ack:
         tx.withdraw_holds(run.id)
         _cancel_descendants(tx, run, f"run {run.id} was reset", request)
         _clear_frontier(tx, run)
+        tx.forget_journal(run.id)
         rest_around(tx, run)
     tx.log(run, "reset", request.actor, request.id, {"reason": request.reason})
     return finish(tx, request, Ack(request.id, run.id, transitioned, run.generation))
 
 
-def retry(tx: Transaction, request: Request, run_id: str, *, accepted: tuple[str, Any] | None = None) -> Ack:
+def retry(
+    tx: Transaction,
+    request: Request,
+    run_id: str,
+    *,
+    accepted: tuple[str, Any] | None = None,
+    leave_journal: bool = False,
+) -> Ack:
     """Continue a failed run from the point that failed, or a paused one in spite of its fault.
 
     What finished is not run again; what failed or was in flight is queued again with its input; open
-    holds are open again. `accepted` is the (version, signature) of changed code to go on with.
+    holds are open again. `accepted` is the (version, signature) of changed code to go on with;
+    `leave_journal` lets an agent's body leave its journal where that does not fit any more.
 
     Raises:
         IllegalTransition: the run neither failed nor is paused by a fault.
@@ -181,6 +210,8 @@ def retry(tx: Transaction, request: Request, run_id: str, *, accepted: tuple[str
     if accepted is not None:
         run.version = accepted[0]
         run.signature = tx.put_value(run.id, accepted[1])
+    if leave_journal and run.kind == "agent":
+        journals.accept(tx, run)
     if run.state is RunState.FAILED:
         _go_on(tx, run, request)
         return finish(tx, request, Ack(request.id, run.id, True, run.generation))
@@ -211,8 +242,8 @@ def _go_on(tx: Transaction, run: RunRecord, request: Request) -> None:
     tx.save_run(run, generation=seen)
     tx.requeue(run.id, lost=False)
     tx.log(run, "retried", request.actor, request.id, {"reason": request.reason})
-    for row in tx.pieces(run.id):
-        child = tx.run(row.child) if row.child is not None else None
+    for child_id in [*(row.child for row in tx.pieces(run.id)), journals.reopen(tx, run)]:
+        child = tx.run(child_id) if child_id is not None else None
         if child is not None and child.state is RunState.FAILED:
             _go_on(tx, child, request)
     lift_parent_locks(tx, run, request)

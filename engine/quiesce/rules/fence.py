@@ -177,6 +177,7 @@ def settle_drain(tx: Transaction, run: RunRecord) -> None:
         episode.quiescent_at = tx.now
         tx.save_episode(episode)
         tx.log(run, "quiescent", None, None, {})
+        rest_around(tx, run)
 
 
 def mark_overdue(tx: Transaction, episode_id: str) -> int:

@@ -1,0 +1,1 @@
+"""How agents are suspended: greenlet continuations. `continuation.py` first, then `driver.py`."""

@@ -1,0 +1,191 @@
+"""How does a body wait for a person: one that stands, and the tasks of a `gather` that ask side by side?
+
+A hold is opened, with its entry in the journal, in one transaction. Where nothing else of the body is at
+work, the same transaction lets the run rest, which pauses it. While a task still works, the run goes on,
+and its open questions are there to be answered; the last one to stop makes it rest.
+
+Source: spec agent, "Body and lifecycle"; spec engine, 3 (nothing runnable and a hold is open); cases
+failures-agent-frameworks 1, 38, 39.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from quiesce import codec
+from quiesce.agent.traps import Ask
+from quiesce.errors import Expired, Rejected
+from quiesce.rules import fence, holds
+from quiesce.runs import Lock
+from quiesce.signals import Signal
+from quiesce.states import RunState
+from quiesce.store import HoldRecord, JournalEntry, RunRecord, Transaction
+
+from .piece import PIECE
+
+if TYPE_CHECKING:
+    from .driver import GreenletDriver
+
+__all__ = ["Asking", "refusal"]
+
+
+def refusal(hold: HoldRecord) -> Exception | None:
+    """What is raised where a hold was asked; None if it was answered, or let go."""
+    if hold.state == "rejected":
+        return Rejected(str(hold.answer))
+    if hold.state == "expired":
+        return Expired(f"nobody answered {hold.reason or 'the question'!r} before its deadline")
+    return None
+
+
+class Asking:
+    """The questions of one run's body."""
+
+    __slots__ = ("_driver", "_host", "signals")
+
+    def __init__(self, driver: GreenletDriver) -> None:
+        self._driver = driver
+        self._host = driver.host
+        self.signals: set[Signal] = set()
+        """Of the tasks that wait here."""
+
+    async def ask(self, trap: Ask, entry: JournalEntry | None) -> Any:
+        """The answer. Raises Rejected, Expired."""
+        hold = await self.settled(self._question(trap), entry, "started")
+        error = refusal(hold)
+        if error is not None:
+            raise error
+        if hold.state != "answered":
+            return None  # let go by a resume without an answer
+        if trap.expects is None:
+            return hold.answer
+        return codec.validate_json(hold.answer, trap.expects, place="answer")
+
+    def _question(self, trap: Ask) -> holds.Question:
+        expects = codec.schema(trap.expects)
+        on_deadline = trap.on_deadline
+        if isinstance(on_deadline, tuple):
+            on_deadline = ("answer", codec.jsonable(on_deadline[1], place="on_deadline"))
+            if expects is not None:
+                codec.check_schema(on_deadline[1], expects)
+        return holds.Question(
+            path=self._driver.piece.name,
+            piece=PIECE,
+            reason=trap.reason,
+            key=trap.key,
+            payload=codec.jsonable(trap.payload, place="payload of the question"),
+            expects=expects,
+            deadline=trap.deadline,
+            on_deadline=on_deadline,
+        )
+
+    async def settled(
+        self, question: holds.Question, entry: JournalEntry | None, state: str, *, again: bool = False
+    ) -> HoldRecord:
+        """Open a hold, or find the one of this entry, and wait until it is settled.
+
+        Args:
+            state: of the entry, while it waits.
+            again: ask, although this entry has a hold that was settled.
+        """
+        known = entry.hold if entry is not None and not again else None
+        if known is not None and (hold := self._hold(known)).state != "open":
+            return hold
+        opened = await self._driver.write(lambda tx: self._open(tx, question, entry, state, known))
+        if question.deadline is not None:
+            self._host.deadline_changed()
+        piece, tasks = self._driver.piece, self._driver.tasks
+        try:
+            if tasks:
+                await self.wait(lambda: self._hold(opened).state != "open", opened)
+            elif self._host.store.durable:
+                await self._driver.until(lambda: self._hold(opened).state != "open")
+            else:
+                await self._driver.until(lambda: piece.state == "queued")
+        finally:
+            piece.hold = None
+        return self._hold(opened)
+
+    def _hold(self, hold_id: str) -> HoldRecord:
+        hold = self._host.read(lambda tx: tx.hold(hold_id))
+        assert hold is not None
+        return hold
+
+    def _open(
+        self,
+        tx: Transaction,
+        question: holds.Question,
+        entry: JournalEntry | None,
+        state: str,
+        known: str | None,
+    ) -> str:
+        run = self._driver.current(tx)
+        asked = known or holds.ask(tx, run, question, self._host.clock.new_id("hold")).id
+        if entry is not None and known is None:
+            assert self._driver.recorder is not None
+            self._driver.recorder.note(tx, entry, state, hold=asked)
+        if self._driver.idle + 1 >= self._driver.tasks:
+            self._rest(tx, run, asked, question.reason)
+        return asked
+
+    def _rest(self, tx: Transaction, run: RunRecord, hold: str, reason: str | None) -> None:
+        piece = self._driver.piece
+        piece.state, piece.hold = "held", hold
+        self._driver.keep(tx)
+        if run.state is RunState.PAUSED:
+            fence.release_piece(tx, run, PIECE)
+            if "holds" not in run.locks:
+                run.locks["holds"] = Lock("holds", reason, None, tx.now)
+                run.updated_at = tx.now
+                tx.save_run(run, generation=run.generation)
+        fence.rest(tx, run)
+
+    # --- tasks -------------------------------------------------------------------------------------------
+
+    async def wait(self, ready: Callable[[], bool], hold_id: str | None = None) -> None:
+        """Let a task of the body wait until the run runs and `ready` says so.
+
+        A task that is cancelled meanwhile does not ask any more.
+        """
+        body, signal = self._driver.body, Signal()
+        assert body is not None
+        self.signals.add(signal)
+        body.idle += 1
+        try:
+            if body.idle == body.tasks:
+                await self.rest()
+            while not (self._driver.look().state is RunState.RUNNING and ready()):
+                await signal.wait()
+        except anyio.get_cancelled_exc_class():
+            if hold_id is not None and self._driver.over is None:
+                await self._driver.write(lambda tx: self._withdraw(tx, hold_id))
+            raise
+        finally:
+            body.idle -= 1
+            self.signals.discard(signal)
+        await self._driver.go_on()
+
+    async def rest(self) -> None:
+        """Every task that is left waits: for an answer, which lets the run rest, or at a fence."""
+
+        def work(tx: Transaction) -> None:
+            run = self._driver.current(tx)
+            open_holds = tx.open_holds(run.id)
+            if open_holds:
+                self._rest(tx, run, open_holds[-1].id, open_holds[0].reason)
+            elif run.state is RunState.PAUSED:
+                self._driver.piece.state = "queued"
+                self._driver.keep(tx)
+                fence.release_piece(tx, run, PIECE)
+
+        await self._driver.write(work)
+
+    def _withdraw(self, tx: Transaction, hold_id: str) -> None:
+        run, hold = self._driver.current(tx), tx.hold(hold_id)
+        if hold is not None and hold.state == "open":
+            hold.state, hold.answered_at = "withdrawn", tx.now
+            tx.settle_hold(hold)
+            tx.log(run, "withdrawn", None, None, {"hold": hold.id, "because": "its group has failed"})

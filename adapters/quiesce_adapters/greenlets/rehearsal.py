@@ -1,0 +1,203 @@
+"""Where does the code of a body not fit its journal any more? Executed again, dry.
+
+The body runs on a continuation of its own, in one go, and gets what is recorded; at the first place where
+an effect would follow, or anything is awaited, it has come as far as its journal, and is ended there. Its
+steps are not carried out, also not in `finally` blocks; what plain code prints is not shown.
+
+Source: spec agent, "Steps and the journal" (`flowctl explain` can replay dry).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Awaitable
+from contextlib import redirect_stdout
+from contextvars import copy_context
+from typing import Any, TypeVar
+
+from quiesce import codec
+from quiesce.agent import raised
+from quiesce.agent.body import CURRENT, Unwind
+from quiesce.agent.definition import Agent
+from quiesce.agent.journal import Journal, Recorded
+from quiesce.agent.places import digest_of, name_of
+from quiesce.agent.traps import Act, Ask, Begin, Safepoint, Trap, Wait
+from quiesce.backend import Host
+from quiesce.clock import Clock
+from quiesce.errors import NonDeterminism, NotSerializable, PauseOutsideBody, QuiesceError
+from quiesce.rules.requests import found
+from quiesce.runs import RunStatus
+from quiesce.store import JournalEntry, RunRecord
+
+from .asking import refusal
+from .continuation import Continuation, Ended
+from .serving import ACKS
+
+__all__ = ["rehearse"]
+
+T = TypeVar("T")
+
+_PATIENCE = 100
+
+
+class _FarEnough(Exception):
+    """What is recorded has been given back."""
+
+
+class _Rehearsed:
+    """The body, as the functions of `quiesce.agent` find it."""
+
+    def __init__(self, run: RunRecord, clock: Clock, agent: Agent[..., Any], value: Any) -> None:
+        self.run_id = run.id
+        self.execution = run.execution
+        self.clock = clock
+        self.journal = True
+        self.fenced = False
+        self.tasks = self.idle = 0
+        self._agent = agent
+        self._value = value
+        self.continuation = Continuation(self._run, copy_context())
+
+    def _run(self) -> Any:
+        CURRENT.set(self)
+        returned = self._agent.call(self._value)
+        return self.continuation.await_(returned) if self._agent.is_async else returned
+
+    def check(self, verb: str) -> None:
+        if not self.continuation.is_current:
+            raise PauseOutsideBody(f"{verb} was called outside the body of run {self.run_id!r}")
+
+    def suspend(self, trap: Trap) -> Any:
+        return self.continuation.suspend(trap)
+
+    def await_(self, awaitable: Awaitable[T]) -> T:
+        return self.continuation.await_(awaitable)
+
+    async def serve(self, trap: Trap) -> Any:
+        self.check(type(trap).__name__)
+        return self.suspend(trap)
+
+
+def rehearse(host: Host, run: RunRecord, agent: Agent[..., Any]) -> NonDeterminism | None:
+    """The first place at which the body leaves its journal; None if it follows it."""
+    entries = host.read(lambda tx: tx.journal(run.id))
+    if not entries:
+        return None
+    ref = run.input
+    value = None if ref is None else host.read(lambda tx: tx.value(run.id, ref))
+    try:
+        given = None if value is None else codec.decode(value, agent.input_type, place="input")
+    except NotSerializable as error:
+        return NonDeterminism(str(error))
+    body, memory = _Rehearsed(run, host.clock, agent, given), _Memory(host, run, Journal(entries))
+    with redirect_stdout(io.StringIO()):
+        try:
+            return _follow(body.continuation, memory)
+        finally:
+            _end(body.continuation)
+
+
+def _follow(continuation: Continuation, memory: _Memory) -> NonDeterminism | None:
+    out = continuation.switch()
+    while isinstance(out, Trap):
+        try:
+            value = memory.give(out)
+        except _FarEnough:
+            return None
+        except NonDeterminism as different:
+            return different
+        except Exception as error:
+            out = continuation.throw(error)
+        else:
+            out = continuation.switch(value)
+    if not isinstance(out, Ended):
+        return None  # it awaits something that is not recorded
+    try:
+        memory.journal.end(out.error)
+    except NonDeterminism as different:
+        return different
+    return None
+
+
+def _end(continuation: Continuation) -> None:
+    for _ in range(_PATIENCE):
+        if continuation.ended:
+            return
+        continuation.throw(Unwind("this was a rehearsal"))
+    continuation.abandon()
+
+
+class _Memory:
+    """What the journal has, and nothing else."""
+
+    def __init__(self, host: Host, run: RunRecord, journal: Journal) -> None:
+        self._host = host
+        self._run = run
+        self.journal = journal
+
+    def give(self, trap: Trap) -> Any:
+        """Its value. Raises its error; NonDeterminism; _FarEnough."""
+        match trap:
+            case Safepoint():
+                return None
+            case Begin(calls):
+                return self._steps(calls)
+        if trap.kind is None:
+            raise _FarEnough
+        entry = self.journal.next(trap.kind, name_of(trap), digest_of(trap))
+        if isinstance(trap, Ask) and entry.hold is not None:
+            return self._answer(trap, entry)
+        if entry.state in ("failed", "fatal"):
+            raise self._error(entry)
+        if trap.kind == "sleep" and entry.value is not None and not self.journal.live:
+            return None
+        if entry.state != "done":
+            raise _FarEnough
+        match trap:
+            case Wait(run_id, "end"):
+                return self._host.value_of(self._host.read(lambda tx: found(tx, run_id)))
+            case Wait():
+                return self._value(entry, RunStatus)
+            case Act(verb):
+                return self._value(entry, ACKS[verb])
+        return self._value(entry)
+
+    def _steps(self, calls: tuple[Any, ...]) -> list[Recorded]:
+        given = []
+        for call in calls:
+            entry = self.journal.next(call.step.kind, call.step.name, call.digest())
+            if entry.state in ("done", "committed"):
+                given.append(Recorded(self._value(entry, call.step.parameters.returns)))
+            elif entry.state in ("failed", "fatal", "rejected"):
+                given.append(Recorded(error=self._error(entry)))
+            else:
+                raise _FarEnough
+        return given
+
+    def _answer(self, trap: Ask, entry: JournalEntry) -> Any:
+        hold = self._host.read(lambda tx: tx.hold(entry.hold or ""))
+        if hold is None or hold.state == "open":
+            raise _FarEnough
+        error = refusal(hold)
+        if error is not None:
+            raise error
+        if hold.state != "answered" or trap.expects is None:
+            return hold.answer if hold.state == "answered" else None
+        return codec.validate_json(hold.answer, trap.expects, place="answer")
+
+    def _value(self, entry: JournalEntry, declared: Any = None) -> Any:
+        ref = entry.value
+        if ref is None:
+            return None
+        kept = self._host.read(lambda tx: tx.value(self._run.id, ref))
+        try:
+            return codec.decode(kept, declared, place=f"{entry.kind} {entry.name!r}")
+        except QuiesceError as error:
+            raise NonDeterminism(f"position {entry.position} of the journal: {error}") from None
+
+    def _error(self, entry: JournalEntry) -> Exception:
+        ref = entry.value
+        if ref is None:
+            raise _FarEnough
+        kept = self._host.read(lambda tx: tx.value(self._run.id, ref))
+        return raised.restore(kept, f"{entry.kind} {entry.name!r}")
