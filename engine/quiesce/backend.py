@@ -20,10 +20,11 @@ from typing import Any, Protocol, TypeVar
 from quiesce.clock import Clock
 from quiesce.errors import NonDeterminism
 from quiesce.frames import Frame
+from quiesce.records import RunFilter, RunRecord
 from quiesce.rules.requests import UNSET
 from quiesce.rules.starting import Definition
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
-from quiesce.store import Reader, RunFilter, RunRecord, Store, Transaction
+from quiesce.store import Reader, Store, Transaction
 from quiesce.tracing import Traces
 
 __all__ = ["Asked", "Capabilities", "Driver", "Host", "Mechanism", "SuspensionBackend"]

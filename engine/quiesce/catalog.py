@@ -13,9 +13,10 @@ from quiesce import codec
 from quiesce.backend import Mechanism
 from quiesce.errors import FlowNotFound, QuiesceError
 from quiesce.flows import Flows, is_flow
+from quiesce.records import RunRecord
 from quiesce.rules import starting
 from quiesce.rules.requests import found
-from quiesce.store import RunRecord, Store
+from quiesce.store import Store
 
 __all__ = ["Catalog"]
 

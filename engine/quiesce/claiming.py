@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from quiesce.errors import FlowNotFound, NotSerializable, StoreBusy, StoreError
 from quiesce.fitting import code_changed
+from quiesce.records import RunRecord
 from quiesce.rules import claims
 from quiesce.rules.requests import found
 from quiesce.states import RunState
-from quiesce.store import Reader, RunRecord, Transaction
+from quiesce.store import Reader, Transaction
 
 if TYPE_CHECKING:
     from quiesce.hosting import Hosting

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from quiesce import codec
 from quiesce.errors import FlowChanged, FlowNotFound
-from quiesce.store import RunRecord
+from quiesce.records import RunRecord
 
 if TYPE_CHECKING:
     from quiesce.hosting import Hosting

@@ -31,9 +31,10 @@ from quiesce.errors import (
     RunFailed,
     StoreError,
 )
+from quiesce.records import RunFilter, RunRecord
 from quiesce.rules import claims
 from quiesce.signals import Signal
-from quiesce.store import Reader, RunFilter, RunRecord, Store, Transaction
+from quiesce.store import Reader, Store, Transaction
 from quiesce.timers import TRY_AGAIN, Timers
 from quiesce.tracing import Traces
 

@@ -18,12 +18,13 @@ from quiesce import journaling
 from quiesce.errors import FlowNotFound
 from quiesce.fitting import code_changed
 from quiesce.hosting import Hosting
+from quiesce.records import PieceRow, RunFilter, RunRecord
 from quiesce.rules.requests import found
 from quiesce.rules.starting import enclosing_fence, first_piece
 from quiesce.rules.status import event_value, receipt_value, status
 from quiesce.runs import Event, Receipt, RunStatus, Value
 from quiesce.states import ENDED, RunState
-from quiesce.store import PieceRow, Reader, RunFilter, RunRecord
+from quiesce.store import Reader
 
 __all__ = [
     "Code",

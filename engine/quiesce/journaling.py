@@ -9,9 +9,10 @@ import linecache
 from dataclasses import dataclass
 from datetime import datetime
 
+from quiesce.records import JournalEntry, RunRecord
 from quiesce.runs import Value
 from quiesce.states import ENDED
-from quiesce.store import JournalEntry, Reader, RunRecord
+from quiesce.store import Reader
 
 __all__ = ["Line", "done", "lines", "unknown"]
 

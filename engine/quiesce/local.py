@@ -22,12 +22,13 @@ from quiesce.errors import Expired, FlowChanged, HeldElsewhere, QuiesceError, Un
 from quiesce.fitting import code_changed, new_code, standing_fault
 from quiesce.frames import Frame
 from quiesce.hosting import Hosting
+from quiesce.records import RunFilter, RunRecord
 from quiesce.rules import claims, ending, fence, holds, messages, pruning, release, starting
 from quiesce.rules.requests import UNSET, Request, check_request_id, found
 from quiesce.rules.status import receipt_value, status
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
 from quiesce.states import ACTIVE, ENDED, RunState
-from quiesce.store import Reader, RunFilter, RunRecord, Transaction
+from quiesce.store import Reader, Transaction
 
 __all__ = ["LocalBackend", "check_run_id"]
 

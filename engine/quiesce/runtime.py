@@ -31,6 +31,7 @@ from quiesce.errors import QuiesceError, StoreMismatch
 from quiesce.handles import Outcome, Run
 from quiesce.hosting import Hosting
 from quiesce.local import LocalBackend
+from quiesce.records import RunFilter
 from quiesce.rules.requests import UNSET
 from quiesce.runs import (
     Ack,
@@ -44,7 +45,7 @@ from quiesce.runs import (
     RunStatus,
 )
 from quiesce.states import RunState
-from quiesce.store import RunFilter, Store
+from quiesce.store import Store
 
 __all__ = ["Runtime", "open_store"]
 

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from quiesce.errors import StoreError
+from quiesce.records import RunRecord
 from quiesce.rules import fence, release
 from quiesce.rules.requests import found
 from quiesce.signals import Signal
 from quiesce.states import RunState
-from quiesce.store import Reader, RunRecord, Transaction
+from quiesce.store import Reader, Transaction
 
 if TYPE_CHECKING:
     from quiesce.hosting import Hosting

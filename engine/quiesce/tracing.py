@@ -22,8 +22,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from quiesce.records import EpisodeRecord, RunRecord
 from quiesce.states import ENDED, RunState
-from quiesce.store import EpisodeRecord, Reader, RunRecord
+from quiesce.store import Reader
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

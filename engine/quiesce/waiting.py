@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from quiesce.claiming import claim_waiting
 from quiesce.errors import IllegalTransition, RunCancelled, RunFailed
+from quiesce.records import RunRecord
 from quiesce.rules.requests import found
 from quiesce.rules.status import event_value, status
 from quiesce.runs import Event, RunStatus
 from quiesce.signals import Signal
 from quiesce.states import ENDED, RunState
-from quiesce.store import RunRecord
 
 if TYPE_CHECKING:
     from quiesce.hosting import Hosting

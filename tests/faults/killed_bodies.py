@@ -22,7 +22,7 @@ from crashes import Killer, fork
 from quiesce import Paused, Runtime
 from quiesce.agent.journal import Journal
 from quiesce.clock import SystemClock
-from quiesce.store import RunFilter
+from quiesce.records import RunFilter
 from quiesce_adapters.sqlite.checks import violations_of_file
 from quiesce_adapters.sqlite.store import SqliteStore
 

@@ -18,11 +18,12 @@ import anyio
 from quiesce import codec
 from quiesce.agent.traps import Ask
 from quiesce.errors import Expired, Rejected
+from quiesce.records import HoldRecord, JournalEntry, RunRecord
 from quiesce.rules import fence, holds
 from quiesce.runs import Lock
 from quiesce.signals import Signal
 from quiesce.states import RunState
-from quiesce.store import HoldRecord, JournalEntry, RunRecord, Transaction
+from quiesce.store import Transaction
 
 from .piece import PIECE
 

@@ -14,7 +14,8 @@ from quiesce.agent.definition import Agent, changes
 from quiesce.backend import Capabilities, Driver, Host
 from quiesce.errors import NonDeterminism, QuiesceError
 from quiesce.graph.signature import digest_of
-from quiesce.store import RunRecord, Store, Transaction
+from quiesce.records import RunRecord
+from quiesce.store import Store, Transaction
 
 from .driver import GreenletDriver
 from .rehearsal import rehearse

@@ -30,10 +30,11 @@ from quiesce.agent.traps import Trap
 from quiesce.backend import Host
 from quiesce.errors import QuiesceError, RunFailed, StaleLease, StoreBusy, StoreError
 from quiesce.frames import Frame
+from quiesce.records import RunRecord
 from quiesce.rules import claims, ending, fence
 from quiesce.signals import Signal
 from quiesce.states import RunState
-from quiesce.store import RunRecord, Transaction
+from quiesce.store import Transaction
 
 from .asking import Asking
 from .body import Anew, Ended, LiveBody, Over

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from quiesce.store import PieceRow
+from quiesce.records import PieceRow
 
 __all__ = ["PIECE", "BodyPiece"]
 

@@ -17,8 +17,9 @@ from quiesce.agent.journal import Journal
 from quiesce.agent.places import digest_of, name_of
 from quiesce.agent.traps import Trap
 from quiesce.errors import NonDeterminism, NotSerializable
+from quiesce.records import JournalEntry
 from quiesce.rules import journals
-from quiesce.store import JournalEntry, Transaction
+from quiesce.store import Transaction
 
 if TYPE_CHECKING:
     from .driver import GreenletDriver

@@ -25,9 +25,9 @@ from quiesce.agent.traps import Act, Ask, Begin, Safepoint, Trap, Wait
 from quiesce.backend import Host
 from quiesce.clock import Clock
 from quiesce.errors import NonDeterminism, NotSerializable, PauseOutsideBody, QuiesceError
+from quiesce.records import JournalEntry, RunRecord
 from quiesce.rules.requests import found
 from quiesce.runs import RunStatus
-from quiesce.store import JournalEntry, RunRecord
 
 from .asking import refusal
 from .continuation import Continuation, Ended

@@ -44,11 +44,12 @@ from quiesce.errors import (
     StaleLease,
     StoreError,
 )
+from quiesce.records import JournalEntry, RunRecord
 from quiesce.rules import fence, starting, waits
 from quiesce.rules.requests import Request, found
 from quiesce.runs import Ack, AnswerAck, PauseAck, ResumeAck, RunStatus
 from quiesce.states import ENDED, RunState
-from quiesce.store import JournalEntry, RunRecord, Transaction
+from quiesce.store import Transaction
 
 from .body import Anew
 from .piece import PIECE

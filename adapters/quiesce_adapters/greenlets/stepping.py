@@ -17,9 +17,10 @@ from quiesce.agent import raised
 from quiesce.agent.journal import Cancelled, Permit, Recorded
 from quiesce.agent.traps import Approve, Attempt, Begin, Doubt, Finish
 from quiesce.errors import InputRejected, NotSerializable
+from quiesce.records import HoldRecord, JournalEntry
 from quiesce.rules import holds
 from quiesce.states import RunState
-from quiesce.store import HoldRecord, JournalEntry, Transaction
+from quiesce.store import Transaction
 
 from .asking import refusal
 from .piece import PIECE

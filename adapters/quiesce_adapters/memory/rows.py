@@ -15,19 +15,19 @@ from typing import Any, Literal
 
 from quiesce.clock import Clock
 from quiesce.errors import AlreadyAnswered, RunActive, StaleGeneration
-from quiesce.runs import Lock
-from quiesce.states import RunState
-from quiesce.store import (
+from quiesce.records import (
     EpisodeRecord,
     HoldRecord,
     PieceRow,
-    Pieces,
     ReceiptRecord,
     RequestRecord,
     RunFilter,
     RunRecord,
     WorkerRecord,
 )
+from quiesce.runs import Lock
+from quiesce.states import RunState
+from quiesce.store import Pieces
 
 from .unkept import Unkept
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quiesce.store import ArrivalRow, GroupRow, JournalEntry
+from quiesce.records import ArrivalRow, GroupRow, JournalEntry
 
 __all__ = ["Unkept"]
 

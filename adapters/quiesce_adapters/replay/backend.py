@@ -16,7 +16,8 @@ from quiesce.backend import Capabilities, Driver, Host
 from quiesce.errors import NoSteps
 from quiesce.graph import Graph
 from quiesce.graph.signature import diff
-from quiesce.store import RunRecord, Store, Transaction
+from quiesce.records import RunRecord
+from quiesce.store import Store, Transaction
 
 from .driver import ReplayDriver
 from .frontier import copy_before

@@ -28,12 +28,13 @@ from quiesce.graph import Graph
 from quiesce.graph.rows import Branch
 from quiesce.graph.transitions import Error, FanOut, Finish, Join, Next, Pause
 from quiesce.graph.walk import Applied, Walk
+from quiesce.records import HoldRecord, RunRecord
 from quiesce.rules import claims, ending, fence, holds, starting
 from quiesce.rules.requests import Request
 from quiesce.runs import Lock
 from quiesce.signals import Signal
 from quiesce.states import ENDED, RunState
-from quiesce.store import HoldRecord, RunRecord, Transaction
+from quiesce.store import Transaction
 
 from .frontier import Links, LiveFrontier, Packed, Refs, pack, pack_payload, restore, save
 from .visited import told

@@ -19,7 +19,8 @@ from quiesce.graph.history import StoredValue, frontier_before
 from quiesce.graph.rows import Branch, BranchState, Changes, Counters, Group
 from quiesce.graph.transitions import Concurrency, JoinInput
 from quiesce.graph.walk import Walk
-from quiesce.store import ArrivalRow, GroupRow, PieceRow, Reader, RunRecord, Transaction
+from quiesce.records import ArrivalRow, GroupRow, PieceRow, RunRecord
+from quiesce.store import Reader, Transaction
 
 __all__ = [
     "Links",

@@ -28,8 +28,9 @@ from quiesce.graph import Graph, NodeContext, NodeRef, bind, bind_transition, ne
 from quiesce.graph.rows import Branch
 from quiesce.graph.transitions import Case, Error
 from quiesce.graph.walk import Walk
+from quiesce.records import HoldRecord, RunRecord
 from quiesce.states import RunState
-from quiesce.store import HoldRecord, Reader, RunRecord
+from quiesce.store import Reader
 
 from .frontier import Links
 

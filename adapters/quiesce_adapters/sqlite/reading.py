@@ -12,20 +12,20 @@ from datetime import datetime
 from typing import Any, Literal
 
 from quiesce.errors import StoreError
-from quiesce.store import (
+from quiesce.records import (
     ArrivalRow,
     EpisodeRecord,
     GroupRow,
     HoldRecord,
     JournalEntry,
     PieceRow,
-    Pieces,
     ReceiptRecord,
     RequestRecord,
     RunFilter,
     RunRecord,
     WorkerRecord,
 )
+from quiesce.store import Pieces
 
 from .records import (
     compact,

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from quiesce.errors import StoreError
+from quiesce.records import EpisodeRecord, HoldRecord, JournalEntry, PieceRow, ReceiptRecord, RunRecord
 from quiesce.runs import Lock
 from quiesce.states import RunState
-from quiesce.store import EpisodeRecord, HoldRecord, JournalEntry, PieceRow, ReceiptRecord, RunRecord
 
 __all__ = [
     "compact",

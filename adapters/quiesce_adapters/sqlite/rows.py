@@ -12,18 +12,18 @@ from datetime import datetime
 from typing import Any
 
 from quiesce.errors import AlreadyAnswered, RunActive, StaleGeneration, StaleLease, StoreError
-from quiesce.runs import Lock
-from quiesce.store import (
+from quiesce.records import (
     ArrivalRow,
     EpisodeRecord,
     GroupRow,
     HoldRecord,
     JournalEntry,
     PieceRow,
-    Pieces,
     RequestRecord,
     RunRecord,
 )
+from quiesce.runs import Lock
+from quiesce.store import Pieces
 
 from .reading import SqliteReader
 from .records import compact, lock_facts, locks_text, micros

@@ -32,7 +32,7 @@ def command(
     after: str | None,
 ) -> None:
     """The runs, newest first."""
-    from quiesce.store import RunFilter
+    from quiesce.records import RunFilter
 
     with wiring.reading(settings) as backend:
         which = RunFilter(state or None, kind, flow, parent)

@@ -40,7 +40,7 @@ from typing import Any
 
 from quiesce import codec
 from quiesce.errors import NonDeterminism
-from quiesce.store import JournalEntry
+from quiesce.records import JournalEntry
 
 __all__ = ["Cancelled", "Journal", "Permit", "Recorded"]
 

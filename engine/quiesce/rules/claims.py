@@ -13,11 +13,12 @@ Source: spec engine, 2 (lease), 4 (resume of a running run), 6 (liveness); spec 
 from __future__ import annotations
 
 from quiesce.errors import Fenced, IllegalTransition, StaleLease
+from quiesce.records import RunRecord
 from quiesce.rules.fence import fence, rest_around, settle_drain
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.runs import Ack, Lock
 from quiesce.states import RunState
-from quiesce.store import Reader, RunRecord, Transaction
+from quiesce.store import Reader, Transaction
 
 __all__ = ["claim", "current", "fault", "forget_lease", "hand_back", "takeover"]
 

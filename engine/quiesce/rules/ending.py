@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from quiesce.errors import Fenced, IllegalTransition
+from quiesce.records import RunRecord
 from quiesce.rules import journals
 from quiesce.rules.claims import forget_lease
 from quiesce.rules.fence import rest, rest_around
@@ -21,7 +22,7 @@ from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.rules.starting import enclosing_fence
 from quiesce.runs import Ack, Lock
 from quiesce.states import ENDED, RunEvent, RunState, advance
-from quiesce.store import RunRecord, Transaction
+from quiesce.store import Transaction
 
 __all__ = ["abandon_children", "cancel", "complete", "continue_as_new", "fail", "reset", "retry"]
 

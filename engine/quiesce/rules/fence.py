@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from quiesce.records import EpisodeRecord, RunRecord
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.runs import Lock, PauseAck
 from quiesce.states import ENDED, RunEvent, RunState, advance
-from quiesce.store import EpisodeRecord, RunRecord, Transaction
+from quiesce.store import Transaction
 
 __all__ = ["fence", "mark_overdue", "pause", "release_piece", "rest", "rest_around", "settle_drain"]
 

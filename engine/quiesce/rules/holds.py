@@ -13,10 +13,11 @@ from typing import Any
 
 from quiesce import codec
 from quiesce.errors import AlreadyAnswered, Expired, IllegalTransition, QuiesceError, UnknownHold, Withdrawn
+from quiesce.records import HoldRecord, RunRecord
 from quiesce.rules.requests import found
 from quiesce.runs import Hold
 from quiesce.states import ENDED, RunState
-from quiesce.store import HoldRecord, Reader, RunRecord, Transaction
+from quiesce.store import Reader, Transaction
 
 __all__ = [
     "Question",

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from quiesce.errors import QuiesceError
-from quiesce.store import RunRecord, Transaction
+from quiesce.records import RunRecord
+from quiesce.store import Transaction
 
 __all__ = ["accept", "reopen", "set_aside", "settle_acceptance"]
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from quiesce.records import RunFilter, RunRecord
 from quiesce.states import ENDED
-from quiesce.store import Reader, RunFilter, RunRecord, Transaction
+from quiesce.store import Reader, Transaction
 
 __all__ = ["forget", "forgettable"]
 

@@ -22,13 +22,14 @@ from quiesce.errors import (
     StaleGeneration,
     UnknownHold,
 )
+from quiesce.records import HoldRecord, RunRecord
 from quiesce.rules.claims import forget_lease
 from quiesce.rules.holds import check_answer, failed_around, judge, tree_holds
 from quiesce.rules.requests import UNSET, Request, finish, found, replay
 from quiesce.rules.starting import enclosing_fence, first_piece
 from quiesce.runs import AnswerAck, Lock, ResumeAck
 from quiesce.states import RunEvent, RunState, advance
-from quiesce.store import HoldRecord, Reader, RunRecord, Transaction
+from quiesce.store import Reader, Transaction
 
 __all__ = [
     "WAITING_LOCKS",

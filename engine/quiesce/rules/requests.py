@@ -14,8 +14,9 @@ from enum import Enum
 from typing import Any, Final, TypeVar
 
 from quiesce.errors import QuiesceError, RequestConflict
+from quiesce.records import RequestRecord, RunRecord
 from quiesce.runs import Ack
-from quiesce.store import Reader, RequestRecord, RunRecord, Transaction
+from quiesce.store import Reader, Transaction
 
 __all__ = ["UNSET", "Request", "Unset", "check_request_id", "finish", "found", "replay"]
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from quiesce.errors import Fenced
+from quiesce.records import PieceRow, RunRecord
 from quiesce.rules.requests import Request, finish, replay
 from quiesce.runs import Ack
 from quiesce.states import RunEvent, RunState, advance
-from quiesce.store import PieceRow, Reader, RunRecord, Transaction
+from quiesce.store import Reader, Transaction
 
 __all__ = ["Definition", "create", "enclosing_fence", "first_piece", "fork", "start"]
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from quiesce import codec
+from quiesce.records import EpisodeRecord, ReceiptRecord, RunRecord
 from quiesce.rules.holds import listed
 from quiesce.runs import Episode, Event, Receipt, RunStatus
 from quiesce.states import ACTIVE, RunState
-from quiesce.store import EpisodeRecord, Reader, ReceiptRecord, RunRecord
+from quiesce.store import Reader
 
 __all__ = ["episode_value", "event_value", "receipt_value", "status"]
 
