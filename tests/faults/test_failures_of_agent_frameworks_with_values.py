@@ -322,7 +322,10 @@ async def test_agent_framework_case_70_a_question_comes_back_as_the_question_it_
         rt = await sessions.next(flow)
         await rt.start(flow, 1, run_id="r")
         (asked,) = (await paused(rt, "r")).holds
-        assert type(asked) is Hold
+        assert asked.payload == {"of": ["a"], "price": "1.10", "colour": 1}
+        assert asked.expects is not None
+        assert asked.expects["required"] == ["of", "price"]
+        assert asked.deadline == sessions.clock.now() + timedelta(hours=1)
         rt = await sessions.next(flow)
         outcome = await paused(rt, "r")
         for back in (outcome.holds[0], (await rt.holds())[0], (await rt.status("r")).holds[0]):
