@@ -14,11 +14,11 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from quiesce import codec
@@ -31,6 +31,7 @@ from quiesce.graph.walk import Walk
 from quiesce.records import HoldRecord, RunRecord
 from quiesce.states import RunState
 from quiesce.store import Reader
+from quiesce.threads import run_blocking
 
 from .frontier import Links
 
@@ -303,7 +304,7 @@ class Visiting:
     async def _evaluation(self, visits: NodeVisits, branch: Branch, ctx: NodeContext | None) -> Any:
         assert visits.evaluate is not None
         if visits.node.blocking:
-            return await anyio.to_thread.run_sync(visits.evaluate, branch.input, ctx, abandon_on_cancel=True)
+            return await run_blocking(partial(visits.evaluate, branch.input, ctx))
         output = visits.evaluate(branch.input, ctx)
         return await output if inspect.isawaitable(output) else output
 
