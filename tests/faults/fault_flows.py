@@ -21,6 +21,7 @@ __all__ = [
     "linear",
     "outer",
     "short",
+    "stuck",
     "timed",
     "two_gates",
     "work",
@@ -219,6 +220,25 @@ timed.transition(wait)(lambda pair: act.next(pair[0] if pair[1] else -pair[0]))
 timed.finish(act)
 
 
+stuck = Graph("stuck")
+
+
+@stuck.node(start=True)
+def block(x: int) -> int:
+    """Keep the whole process busy until somebody writes to `FAULT_PIPE`, where that is set."""
+    came("block")
+    pipe = os.environ.get("FAULT_PIPE")
+    if pipe:
+        with open(pipe) as file:
+            file.read()
+    return x + 1
+
+
+confirm = stuck.gate("confirm", asks="go on?", expects=bool, takes=int)
+stuck.edge(block, confirm)
+stuck.transition(confirm)(lambda pair: Transition.finish(pair[0] if pair[1] else -pair[0]))
+
+
 short = Graph("short")
 
 
@@ -246,4 +266,4 @@ short.edge(two, three)
 short.finish(three)
 
 
-FLOWS: list[Graph] = [linear, work, two_gates, fan, flaky, outer, timed, short]
+FLOWS: list[Graph] = [linear, work, two_gates, fan, flaky, outer, timed, stuck, short]

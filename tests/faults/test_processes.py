@@ -6,6 +6,7 @@ Source: spec engine, 4 and 6; cases failures-durable-engines 2, 33 to 35, 62, 63
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
@@ -259,6 +260,37 @@ async def test_a_stopped_worker_that_was_replaced_writes_nothing_when_it_goes_on
     worker.say("end")
     assert worker.ended() == 0
     assert visits(db, "r") == ["prepare", "labour", "finish"]
+
+
+async def test_a_busy_worker_that_was_replaced_is_refused_when_it_writes(
+    db: Path, start: Any, anyio_backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """spec engine, 4: it cannot hear that it was replaced; its late result is refused all the same."""
+    async with Runtime(db, drive=False) as rt:
+        await rt.start(flows.stuck, 1, run_id="r")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    monkeypatch.setenv("FAULT_PIPE", str(pipe))
+    worker = start(WORK, db, anyio_backend)
+    monkeypatch.delenv("FAULT_PIPE")
+    with anyio.fail_after(LONG):  # it waits for the worker's visit
+        mouth = await anyio.to_thread.run_sync(os.open, pipe, os.O_WRONLY, abandon_on_cancel=True)
+    async with Runtime(db) as rt:
+        with anyio.fail_after(LONG):
+            await rt.takeover("r")
+            paused = await Run(rt, "r").settled()
+            assert isinstance(paused, Paused)
+            os.close(mouth)
+            assert worker.hear() == "ready"
+            assert ask(worker, "settle r") == "Paused"
+            worker.say("end")
+            assert worker.ended() == 0
+            assert visits(db, "r") == ["block", "confirm"]
+            after = await Run(rt, "r").settled()
+            assert isinstance(after, Paused)
+            assert (after.episode, after.holds) == (paused.episode, paused.holds)
+            await paused.resume(True)
+            assert await Run(rt, "r").settled() == Completed(2)
 
 
 async def resumed_then_claimed(rt: Runtime) -> None:
