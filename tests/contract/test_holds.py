@@ -107,10 +107,10 @@ async def test_another_question_withdraws_the_old_one(subject: Subject, kind: Ki
 
 async def test_a_question_that_is_not_asked_again_is_withdrawn(subject: Subject, kind: Kind) -> None:
     """spec engine, 4: a hold is open as long as its place asks; who moved on asks nothing there."""
+    if kind.name == "agent":
+        pytest.skip("a body is not evaluated again")
     flow = kind.asks_once()
     async with subject.open(flow) as rt:
-        if subject.capabilities(rt).resumes_mid_statement:
-            pytest.skip("a body is not evaluated again")
         run = await rt.start(flow, 1)
         (first,) = (await paused(run)).holds
         await run.resume()

@@ -47,6 +47,8 @@ async def test_what_a_resume_evaluates_again_is_what_it_evaluates(
     subject: Subject, kind: Kind, typed: bool
 ) -> None:
     """spec engine, 4 (resume): typed questions are carried, the others let go."""
+    if kind.name == "agent":
+        pytest.skip("a body is not evaluated again")
     questions = [{"expects": bool} if typed else {}, {"expects": bool}]
     flow = kind.asks_each(questions)
     async with subject.open(flow) as rt:
@@ -114,6 +116,8 @@ async def test_an_inner_run_is_told_which_run_keeps_it(subject: Subject, kind: K
 
 async def test_what_failed_is_told_to_be_evaluated_again(subject: Subject, kind: Kind) -> None:
     """spec engine, 4 (retry): it continues from the point that failed."""
+    if kind.name == "agent":
+        pytest.skip("a body goes on over its journal; its rehearsal says where")
     flow = kind.fails(ValueError("boom"))
     async with subject.open(flow) as rt:
         run = await rt.start(flow, 1)
@@ -135,4 +139,5 @@ async def test_a_store_is_told_by_its_counts(subject: Subject, kind: Kind) -> No
         seen = overview(rt.backend.host)
         assert seen.counts == {"paused": 2, "cancelled": 1}
         assert (seen.open_holds, seen.dead, seen.unclaimed) == (2, (), ())
-        assert where(rt.backend.host, runs[1].id) == {"ask": {"paused": 1}}
+        (piece,) = view(rt.backend.host, runs[1].id, events=0).pieces
+        assert where(rt.backend.host, runs[1].id) == {piece.name: {"paused": 1}}
