@@ -39,6 +39,14 @@ class Parameters:
         """The arguments by name. Raises TypeError: they do not fit the function."""
         return dict(self._signature.bind(*args, **kwargs).arguments)
 
+    def complete(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments as they are passed, with the defaults of those that are not."""
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
     def digest(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], what: str) -> str:
         """A short name for these arguments.
 

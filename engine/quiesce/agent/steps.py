@@ -79,7 +79,7 @@ class StepCall(Generic[R]):
 
     def digest(self) -> str:
         """A short name for the arguments. Raises NotSerializable: they cannot be stored."""
-        return self.step.parameters.digest(self.args, self.kwargs, f"step {self.step.name!r}")
+        return self.step.parameters.digest(self.args, self.kwargs, f"{self.step.kind} {self.step.name!r}")
 
     async def effect(self) -> Any:
         """The function itself, within its time-out."""
