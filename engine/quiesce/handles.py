@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from quiesce.backend import Asked
 from quiesce.errors import QuiesceError
 from quiesce.frames import Frame
 from quiesce.rules.requests import UNSET
@@ -232,6 +233,24 @@ class Run:
     ) -> Ack:
         """See `Runtime.send`."""
         return await self.runtime.send(self.id, message, request_id=request_id, actor=actor, reason=reason)
+
+    async def restart_from(
+        self,
+        position: int,
+        *,
+        request_id: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Ack:
+        """Execute an agent that stands again up to this position of its journal, and go on live from there.
+
+        The rest is set aside, where `flowctl show` lists it. A step that is the same call as before keeps its
+        idempotency key; to have its effect once more, reset the run.
+
+        Raises:
+            IllegalTransition: the run is neither paused nor failed. QuiesceError: it has no such position.
+        """
+        return await self.runtime.backend.restart_from(self.id, position, Asked(request_id, actor, reason))
 
     def frames(self) -> list[Frame]:
         """The suspended call stack of an agent, outermost first, with lines and locals.

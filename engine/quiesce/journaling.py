@@ -50,7 +50,7 @@ def lines(tx: Reader, run: RunRecord) -> tuple[tuple[Line, ...], Line | None]:
 
 def done(tx: Reader, run: RunRecord) -> int:
     """How many places are given back to a body that is executed again."""
-    return sum(1 for entry in tx.journal(run.id) if not _is_open(entry))
+    return sum(1 for entry in tx.journal(run.id) if not _is_open(tx, entry))
 
 
 def unknown(tx: Reader, run: RunRecord) -> tuple[str, ...]:
@@ -64,7 +64,10 @@ def unknown(tx: Reader, run: RunRecord) -> tuple[str, ...]:
     )
 
 
-def _is_open(entry: JournalEntry) -> bool:
+def _is_open(tx: Reader, entry: JournalEntry) -> bool:
+    if entry.kind == "ask" and entry.hold is not None:
+        hold = tx.hold(entry.hold)
+        return hold is None or hold.state == "open"
     return entry.state in (*UNKNOWN, "failed-once", "prepared", "waiting", "approved")
 
 

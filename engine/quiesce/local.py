@@ -204,6 +204,19 @@ class LocalBackend:
             scope.cancel()
         return ack
 
+    async def restart_from(self, run_id: str, position: int, asked: Asked) -> Ack:
+        request = self._request("restart", run_id, asked, {"position": position})
+        run = self.host.read(lambda tx: found(tx, run_id))
+        if run.kind != "agent" or not self.host.store.durable:
+            raise QuiesceError(
+                f"run {run_id!r} has no journal to restart it from; an agent's has one, in a durable store"
+            )
+        changed = self._preflight(run)
+        if changed is not None and not self._is_replay(request):
+            raise changed
+        await self._ready_to_drive()
+        return await self.host.write(lambda tx: ending.restart_from(tx, request, run_id, position))
+
     async def fork(self, run_id: str, at: int, new_id: str | None, asked: Asked) -> Ack:
         old = self.host.read(lambda tx: found(tx, run_id))
         if not self.host.store.durable:

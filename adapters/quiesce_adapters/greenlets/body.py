@@ -72,6 +72,7 @@ class LiveBody:
         "effects",
         "execution",
         "fenced",
+        "gathers",
         "idle",
         "journal",
         "run_id",
@@ -87,6 +88,7 @@ class LiveBody:
         self.clock: Clock = driver.host.clock
         self.journal = False
         self.fenced = False
+        self.gathers = False
         self.tasks = self.idle = 0
         self.awaiting = False
         self.started = False
@@ -147,7 +149,7 @@ class LiveBody:
                 continue
             if self._driver.over is not None and is_cancellation(value, error):
                 raise Over(self._driver.over)
-            if self.fenced and not self.tasks and self._continuation.context.get(STEP) is None:
+            if self.fenced and not self.gathers and self._continuation.context.get(STEP) is None:
                 yield from self._driver.stand().__await__()
 
     async def unwind(self, why: str, *, effects: bool) -> Ended:

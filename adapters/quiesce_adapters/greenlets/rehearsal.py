@@ -53,6 +53,7 @@ class _Rehearsed:
         self.clock = clock
         self.journal = True
         self.fenced = False
+        self.gathers = False
         self.tasks = self.idle = 0
         self._agent = agent
         self._value = value

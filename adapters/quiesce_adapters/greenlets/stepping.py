@@ -121,7 +121,7 @@ class Stepping:
             "hold": hold.id,
             "action": trap.call.step.name,
             "arguments": shown,
-            "edited": shown != hold.payload["arguments"] or None,
+            "edited": shown != hold.payload["arguments"],
             "at": hold.answered_at.isoformat() if hold.answered_at else None,
             "digest": type(trap.call)(trap.call.step, args, kwargs).digest(),
         }

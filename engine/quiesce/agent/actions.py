@@ -41,7 +41,8 @@ class Action(Step[P, R]):
 
     def needs_approval(self, made: StepCall[Any]) -> bool:
         if callable(self._approval):
-            return bool(self._approval(*made.args, **made.kwargs))
+            args, kwargs = self.parameters.complete(made.args, made.kwargs)
+            return bool(self._approval(*args, **kwargs))
         return self._approval
 
     def question(self, made: StepCall[Any]) -> Ask:

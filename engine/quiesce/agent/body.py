@@ -42,6 +42,8 @@ class Body(Protocol):
     """Whether steps, draws and the like must be asked for, since they are recorded."""
     fenced: bool
     """Whether the run is paused, so that the next safe point must stop."""
+    gathers: bool
+    """Whether it waits for the tasks of a `gather`, so that only these may stop."""
     tasks: int
     """How many tasks of a `gather` have not come to their end."""
     idle: int

@@ -6,12 +6,11 @@ Source: spec agent, "Steps and the journal" (a digest of the arguments); "Action
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from quiesce import codec
-from quiesce.errors import NotSerializable
+from quiesce.errors import InputRejected, NotSerializable
 from quiesce.graph.shapes import Annotation
 
 __all__ = ["Parameters"]
@@ -38,6 +37,14 @@ class Parameters:
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by name. Raises TypeError: they do not fit the function."""
         return dict(self._signature.bind(*args, **kwargs).arguments)
+
+    def complete(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments as they are passed, with the defaults of those that are not."""
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
 
     def digest(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], what: str) -> str:
         """A short name for these arguments.
@@ -77,10 +84,13 @@ class Parameters:
         for name, value in bound.arguments.items():
             place = f"argument {name!r} of {what}"
             declared = self._declared[name].type if name in self._declared else None
-            if declared is None:
-                found[name] = codec.jsonable(value, place=place)
-            else:
-                found[name] = json.loads(codec.encode(value, declared, place=place))
+            found[name] = codec.jsonable(value, place=place)
+            if declared is not None and not _comes_back(value, found[name], declared):
+                raise NotSerializable(
+                    f"{place} cannot be approved: as JSON it would not come back as the same "
+                    f"{codec.type_name(declared)}; pass what it is made from",
+                    place=place,
+                )
         return found
 
     def schema(self) -> dict[str, Any]:
@@ -101,3 +111,11 @@ class Parameters:
         """Arguments by name as they are passed."""
         bound = inspect.BoundArguments(self._signature, dict(named))
         return bound.args, bound.kwargs
+
+
+def _comes_back(value: Any, shown: Any, declared: Any) -> bool:
+    try:
+        again = codec.validate_json(shown, declared)
+        return codec.encode(again, declared) == codec.encode(value, declared)
+    except (InputRejected, NotSerializable):
+        return False

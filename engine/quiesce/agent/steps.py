@@ -79,7 +79,7 @@ class StepCall(Generic[R]):
 
     def digest(self) -> str:
         """A short name for the arguments. Raises NotSerializable: they cannot be stored."""
-        return self.step.parameters.digest(self.args, self.kwargs, f"step {self.step.name!r}")
+        return self.step.parameters.digest(self.args, self.kwargs, f"{self.step.kind} {self.step.name!r}")
 
     async def effect(self) -> Any:
         """The function itself, within its time-out."""
@@ -232,13 +232,13 @@ async def _gather(body: Body, calls: tuple[StepCall[Any] | Awaitable[Any], ...])
         if body.idle and body.idle == body.tasks:
             await body.serve(Settle())
 
-    body.tasks = len(calls)
+    body.gathers, body.tasks = True, len(calls)
     try:
         async with anyio.create_task_group() as group:
             for index in range(len(calls)):
                 group.start_soon(one, index)
     finally:
-        body.tasks = 0
+        body.gathers, body.tasks = False, 0
     if failure is not None:
         raise failure
     return values

@@ -24,7 +24,16 @@ from quiesce.runs import Ack, Lock
 from quiesce.states import ENDED, RunEvent, RunState, advance
 from quiesce.store import Transaction
 
-__all__ = ["abandon_children", "cancel", "complete", "continue_as_new", "fail", "reset", "retry"]
+__all__ = [
+    "abandon_children",
+    "cancel",
+    "complete",
+    "continue_as_new",
+    "fail",
+    "reset",
+    "restart_from",
+    "retry",
+]
 
 
 def complete(tx: Transaction, run: RunRecord, value: Any) -> None:
@@ -227,6 +236,45 @@ def retry(
     run.locks.pop("fault", None)
     if run.locks.keys() <= WAITING_LOCKS:
         lift_parent_locks(tx, run, request)
+    moved = leave_or_wait(tx, run, request)
+    return finish(tx, request, Ack(request.id, run.id, moved, found(tx, run.id).generation))
+
+
+def restart_from(tx: Transaction, request: Request, run_id: str, position: int) -> Ack:
+    """An agent that stands is executed again up to this position of its journal, and is live from there.
+
+    The journal from there on is set aside; what it asked is withdrawn, what it started is cancelled. A body
+    that lives is ended without effects.
+
+    Raises:
+        IllegalTransition: the run is neither paused nor failed. QuiesceError: it has no such position.
+        Fenced: an enclosing run is paused or failed.
+    """
+    if (known := replay(tx, request, Ack)) is not None:
+        return known
+    run = found(tx, run_id)
+    if run.state not in (RunState.PAUSED, RunState.FAILED):
+        raise IllegalTransition(
+            run.id,
+            run.state,
+            "restart",
+            f"cannot restart run {run.id!r} from position {position}: it is {run.state}; pause it first",
+        )
+    if (outer := enclosing_fence(tx, run)) is not None:
+        raise Fenced(f"run {run.id!r} cannot be restarted: the enclosing run {outer!r} is paused or failed")
+    for child_id in journals.set_aside(tx, run, position, request.reason or "restarted from there"):
+        child = tx.run(child_id)
+        if child is not None and child.state not in (RunState.COMPLETED, RunState.CANCELLED):
+            _cancel(tx, child, request)
+    if run.state is RunState.FAILED:
+        _go_on(tx, run, request)
+        return finish(tx, request, Ack(request.id, run.id, True, found(tx, run.id).generation))
+    forget_lease(tx, run)
+    for row in tx.pieces(run.id):
+        row.state, row.lost, row.child, row.hold = "queued", 0, None, None
+        tx.move_pieces(run.id, [row])
+    run.locks.pop("fault", None)
+    tx.log(run, "restarted", request.actor, request.id, {"from": position, "reason": request.reason})
     moved = leave_or_wait(tx, run, request)
     return finish(tx, request, Ack(request.id, run.id, moved, found(tx, run.id).generation))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from quiesce import codec
 from quiesce.errors import QuiesceError
 from quiesce.records import RunRecord
 from quiesce.store import Transaction
@@ -57,22 +58,27 @@ def settle_acceptance(tx: Transaction, run_id: str) -> None:
     tx.put_counters(run_id, counters)
 
 
-def set_aside(tx: Transaction, run: RunRecord, position: int, why: str) -> int:
+def set_aside(tx: Transaction, run: RunRecord, position: int, why: str) -> list[str]:
     """Put the journal from this position on aside; what it asked is not asked any more.
+
+    Returns the runs that it started there.
 
     Raises:
         QuiesceError: there is no such position.
     """
     rest = [entry for entry in tx.journal(run.id) if entry.position >= position]
-    if not rest:
+    if not rest or position < 1:
         raise QuiesceError(
             f"the journal of run {run.id!r} has no position {position}; `flowctl show {run.id}` lists it"
         )
+    children = []
     for entry in rest:
+        if entry.kind == "spawn" and entry.value is not None:
+            children.append(codec.decode(tx.value(run.id, entry.value)))
         hold = tx.hold(entry.hold) if entry.hold is not None else None
         if hold is not None and hold.state == "open":
             hold.state, hold.answered_at = "withdrawn", tx.now
             tx.settle_hold(hold)
     count = tx.set_aside(run.id, position)
     tx.log(run, "set-aside", None, None, {"from": position, "count": count, "because": why})
-    return count
+    return children
