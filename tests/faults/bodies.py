@@ -7,6 +7,7 @@ the journal that is being tested.
 from __future__ import annotations
 
 import os
+import signal
 
 from quiesce import (
     action,
@@ -25,7 +26,7 @@ from quiesce import (
     uuid4,
 )
 
-__all__ = ["EXPECTED", "Declined", "assistant", "clerk", "did", "rounds"]
+__all__ = ["EXPECTED", "Declined", "assistant", "clerk", "did", "doomed", "rounds"]
 
 
 class Declined(Exception):
@@ -113,6 +114,20 @@ def rounds(number: int) -> int:
     if number < 3:
         current_run().continue_as_new(number + 1)
     return number
+
+
+@step
+def die() -> str:
+    did("die")
+    if os.environ.get("FAULT_DIES"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "lived"
+
+
+@agent
+def doomed() -> str:
+    look_up("a")
+    return die()
 
 
 EXPECTED = {

@@ -65,3 +65,48 @@ def test_a_process_killed_at_any_statement_leaves_an_agent_that_another_continue
 ) -> None:
     """spec agent, journal: the same, before every single statement."""
     assert sweep(name, 1, template, tmp_path) > 50
+
+
+DRIVE = """
+import sys
+import anyio, bodies
+from quiesce import Run, Runtime
+
+async def main():
+    async with Runtime(sys.argv[1], flows=[bodies.doomed]) as rt:
+        if sys.argv[2] == "retry":
+            await rt.retry("r")
+        run = await rt.start(bodies.doomed, run_id="r", request_id="start")
+        outcome = await run.settled()
+        print(type(outcome).__name__, getattr(outcome, "reason", None) or getattr(outcome, "value", None))
+
+anyio.run(main)
+"""
+
+
+def drive(db: Path, verb: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join([str(HERE), *filter(None, sys.path)])
+    return subprocess.run(
+        [sys.executable, "-c", DRIVE, str(db), verb],
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_step_that_kills_its_process_is_poison_after_three(db: Path, tmp_path: Path) -> None:
+    """spec agent, journal: attempts are counted before user code runs; then the run is paused, not looped."""
+    effects = tmp_path / "effects"
+    for _ in range(3):
+        assert drive(db, FAULT_DIES="1", FAULT_EFFECTS=str(effects)).returncode == -9
+    held = drive(db, FAULT_DIES="1", FAULT_EFFECTS=str(effects))
+    assert held.returncode == 0, held.stderr
+    assert held.stdout.startswith("Paused doomed, in step 'die' (position 2): the process died 3 times")
+    done = [line.split()[0] for line in effects.read_text().splitlines()]
+    assert done == ["look_up:a", "die", "die", "die"]
+    mended = drive(db, "retry", FAULT_EFFECTS=str(effects))
+    assert mended.stdout == "Completed lived\n", mended.stderr
+    keys = {line.split()[1] for line in effects.read_text().splitlines() if line.startswith("die")}
+    assert len(keys) == 1

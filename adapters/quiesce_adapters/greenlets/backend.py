@@ -19,6 +19,7 @@ from quiesce.store import Store, Transaction
 
 from .driver import GreenletDriver
 from .rehearsal import rehearse
+from .support import unsupported
 from .watchdog import Watchdog
 
 __all__ = ["Greenlets"]
@@ -42,7 +43,10 @@ class Greenlets:
         )
 
     def prepare(self, flow: Agent[..., Any]) -> None:
-        """Nothing is left to check: `@agent` refused what cannot be a body."""
+        """Whether bodies can be suspended here; `@agent` refused what cannot be one."""
+        why = unsupported()
+        if why is not None:
+            raise QuiesceError(why)
 
     def entry(self, flow: Agent[..., Any]) -> str:
         return flow.name

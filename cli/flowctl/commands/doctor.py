@@ -41,6 +41,8 @@ def command(settings: Settings) -> int:
 
 
 def _facts(seen: Health) -> list[tuple[str, str]]:
+    from quiesce_adapters.greenlets.support import unsupported
+
     version = f"{seen.store_version} (this quiesce knows {seen.known_version})"
     return [
         ("store", f"{render.safe(seen.path)}, {seen.bytes:,} bytes, and {seen.wal_bytes:,} in its WAL"),
@@ -53,4 +55,5 @@ def _facts(seen: Health) -> list[tuple[str, str]]:
         ("dead", ", ".join(f"worker {number}" for number in seen.dead)),
         ("sqlite", seen.sqlite_version),
         ("python", seen.python_version),
+        ("agents", unsupported() or "can be run here"),
     ]

@@ -79,6 +79,11 @@ def _poison(tx: Reader, run: RunRecord) -> str | None:
     if not lost:
         return None
     names = ", ".join(sorted({row.name for row in lost}))
+    steps = [entry for entry in tx.journal(run.id) if entry.state in ("started", "committing")]
+    if steps:
+        names += ", in " + ", ".join(
+            f"{step.kind} {step.name!r} (position {step.position})" for step in steps
+        )
     return f"{names}: the process died {lost[0].lost} times while it ran; retry it when the cause is mended"
 
 
