@@ -15,16 +15,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from quiesce import Completed, Paused, Run, Runtime
+from quiesce import Completed, Paused, Runtime
 from quiesce.clock import SystemClock
 from quiesce.errors import (
     QuiesceError,
     RunNotFound,
     StoreBusy,
-    StoreError,
     StoreFull,
     StoreMismatch,
     StoreReadOnly,
@@ -35,6 +33,7 @@ from quiesce_adapters.sqlite.store import SqliteStore
 
 import fault_flows as flows  # isort: skip
 
+from .files import one_line, raw
 from .processes import ready_together
 
 pytestmark = pytest.mark.anyio
@@ -72,20 +71,6 @@ def damaged(path: Path) -> None:
 
 def make_empty(path: Path) -> None:
     path.touch()
-
-
-def raw(path: Path, *statements: str) -> None:
-    connection = sqlite3.connect(path, isolation_level=None)
-    for statement in statements:
-        connection.execute(statement)
-    connection.close()
-
-
-def one_line(error: BaseException, *words: str) -> None:
-    text = str(error)
-    assert "\n" not in text
-    for word in words:
-        assert word in text
 
 
 @pytest.mark.parametrize(
@@ -416,62 +401,3 @@ def leave_a_wal(db: Path, start: Any) -> None:
     """A store whose last process died: what it committed is in the WAL, to be recovered."""
     assert start(CRASH, db).ended() == -9
     assert os.path.getsize(f"{db}-wal") > 0
-
-
-@pytest.mark.parametrize(
-    ("damage", "says"),
-    [
-        ("UPDATE runs SET locks = '{' WHERE id = 'bad'", "locks of bad"),
-        ("UPDATE pieces SET detail = 'x' WHERE run_id = 'bad'", "detail of piece"),
-        ("UPDATE holds SET payload = '' WHERE run_id = 'bad'", "payload of"),
-        ("UPDATE runs SET counters = '[' WHERE id = 'bad'", "counters of bad"),
-    ],
-)
-async def test_a_damaged_row_is_named_and_hurts_no_other_run(damage: str, says: str, tmp_path: Path) -> None:
-    """cases 50: one bad run never blocks the others; the error says where the damage is."""
-    path = tmp_path / "flows.db"
-    async with Runtime(path, flows=flows.FLOWS) as rt:
-        for name in ("bad", "good"):
-            await rt.run(flows.linear, 1, run_id=name)
-    raw(path, damage)
-    assert any("is no JSON" in text for text in violations_of_file(path))
-    async with Runtime(path, flows=flows.FLOWS) as rt:
-        (good,) = (await rt.status("good")).holds
-        await rt.answer(good.id, True)
-        assert await (await rt.get("good")).settled() == Completed(20)
-        with pytest.raises(StoreError) as refused, anyio.fail_after(10):
-            await answer_and_wait(rt, "bad")
-        one_line(refused.value, says, "flowctl doctor")
-
-
-async def told_of(run: Run) -> Exception:
-    """What a waiter hears of a run that cannot go on: its error, or the lock that says so."""
-    try:
-        outcome = await run.settled()
-    except QuiesceError as error:
-        return error
-    assert isinstance(outcome, Paused)
-    return QuiesceError(outcome.reason)
-
-
-async def answer_and_wait(rt: Runtime, run_id: str) -> None:
-    for hold in (await rt.status(run_id)).holds:
-        await rt.answer(hold.id, True)
-    await (await rt.get(run_id)).settled()
-
-
-async def test_a_value_that_is_missing_or_damaged_is_named_and_hurts_no_other_run(tmp_path: Path) -> None:
-    """cases 50: a worker that opens the store drives what can be driven, and says what cannot."""
-    path = tmp_path / "flows.db"
-    async with Runtime(path, flows=flows.FLOWS, drive=False) as rt:
-        for name in ("missing", "damaged", "good"):
-            await rt.start(flows.linear, 1, run_id=name)
-    raw(path, "DELETE FROM blobs WHERE id = (SELECT input FROM runs WHERE id = 'missing')")
-    raw(path, "UPDATE blobs SET body = x'00ff' WHERE id = (SELECT input FROM runs WHERE id = 'damaged')")
-    assert any("refers to value" in text for text in violations_of_file(path))
-    async with Runtime(path, flows=flows.FLOWS) as rt:
-        assert isinstance(await (await rt.get("good")).settled(), Paused)
-        for name in ("missing", "damaged"):
-            with anyio.fail_after(10):
-                told = await told_of(await rt.get(name))
-            one_line(told, "value" if name == "missing" else "cannot be read")
