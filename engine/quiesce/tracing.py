@@ -16,12 +16,14 @@ Only the process that drives a run makes its spans. Source: spec engine, 5 (last
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from quiesce.errors import StoreError
 from quiesce.records import EpisodeRecord, RunRecord
 from quiesce.states import ENDED, RunState
 from quiesce.store import Reader
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["Traces"]
 
 T = TypeVar("T")
+
+log = logging.getLogger("quiesce")
 
 _API = "opentelemetry.trace"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,7 +62,11 @@ class Traces:
         """The rows of a run that is driven here may have changed."""
         if not self.on:
             return
-        run, episodes = self._read(lambda tx: _look(tx, run_id))
+        try:
+            run, episodes = self._read(lambda tx: _look(tx, run_id))
+        except StoreError as error:  # what was committed stands; a span is not worth a run
+            log.warning("run %s leaves no span this time: %s", run_id, error)
+            return
         if run is None:
             return
         for episode in episodes:
@@ -76,7 +84,13 @@ class Traces:
         if not self.on:
             return
         self.saw(run_id)
-        run = self._read(lambda tx: tx.run(run_id))
+        try:
+            run = self._read(lambda tx: tx.run(run_id))
+        except StoreError as error:
+            log.warning("run %s leaves no span this time: %s", run_id, error)
+            if (span := self._runs.pop(run_id, None)) is not None:
+                span.end()
+            return
         if run_id in self._runs and run is not None:
             self._end(run)
         if run is None or run.state in ENDED:

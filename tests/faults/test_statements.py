@@ -16,6 +16,7 @@ from typing import Any
 
 import anyio
 import fault_flows
+import opentelemetry.trace  # noqa: F401 - with spans on more is read, and no fault in that may hurt
 import pytest
 
 from quiesce import Runtime, hosting
