@@ -13,6 +13,7 @@ plan adds what tags cannot say: the classes. Three rules:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +23,7 @@ from quiesce.codec.refusal import Refused, short
 __all__ = ["Plan", "plan_for"]
 
 
-class Plan:
+class Plan(ABC):
     """What one annotation means for the values that carry it."""
 
     def __init__(self, declared: Any) -> None:
@@ -32,17 +33,17 @@ class Plan:
     def name(self) -> str:
         return type_name(self.declared)
 
+    @abstractmethod
     def dump(self, value: Any, depth: int = 0) -> Any:
         """The JSON form. Raises `Refused` if it would not come back the same."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self, data: Any) -> Any:
         """What `dump` was given. Raises `Refused` if the JSON does not fit the type as it is now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def accept(self, value: Any, text: bool) -> Any:
         """The value as the type wants it. Raises `Refused` if it does not fit without a loss."""
-        raise NotImplementedError
 
     def takes(self, value: dict[str, Any]) -> int:
         """How many keys of a JSON object this type has a place for."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 import typing
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
@@ -48,13 +49,10 @@ class Record(Plan):
         super().__init__(declared)
         self.cls = cls
 
-    @cached_property
+    @property
+    @abstractmethod
     def fields(self) -> dict[str, Field]:
-        raise NotImplementedError
-
-    def build(self, values: dict[str, Any]) -> Any:
-        """The value of exactly these fields, without running code of the class."""
-        raise NotImplementedError
+        """The declared fields, by name."""
 
     def dump(self, value: Any, depth: int = 0) -> Any:
         if type(value) is not self.cls:
@@ -74,9 +72,6 @@ class Record(Plan):
                 refused.path.append(self.step.format(name))
                 raise
         return data
-
-    def load(self, data: Any) -> Any:
-        return self.build(self._load_fields(data))
 
     def _load_fields(self, data: Any) -> dict[str, Any]:
         if type(data) is not dict or any(key.startswith("~") for key in data):
@@ -167,7 +162,10 @@ class Dataclass(Record):
             for field in fields(self.cls)
         }
 
-    def build(self, values: dict[str, Any]) -> Any:
+    def load(self, data: Any) -> Any:
+        return self._build(self._load_fields(data))
+
+    def _build(self, values: dict[str, Any]) -> Any:
         made = object.__new__(self.cls)
         for name, value in values.items():
             object.__setattr__(made, name, value)
@@ -258,7 +256,10 @@ class Named(Record):
             for name in self.cls._fields
         }
 
-    def build(self, values: dict[str, Any]) -> Any:
+    def load(self, data: Any) -> Any:
+        return self._build(self._load_fields(data))
+
+    def _build(self, values: dict[str, Any]) -> Any:
         return tuple.__new__(self.cls, values.values())
 
     def _accept_json(self, value: dict[str, Any]) -> Any:

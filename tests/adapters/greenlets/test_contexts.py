@@ -200,7 +200,7 @@ async def test_an_asyncio_time_out_and_task_group_work_in_a_body() -> None:
             asked = pause("r")
         try:
             async with asyncio.timeout(0):
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
         except TimeoutError:
             return [asked, task.result(), "timed out"]
         return []

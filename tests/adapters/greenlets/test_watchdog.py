@@ -68,7 +68,7 @@ async def test_a_body_that_waits_is_not_reported(heard: Heard) -> None:
 
     @agent
     async def body() -> None:
-        await anyio.sleep(0.05)
+        await anyio.sleep(0.05)  # longer than is allowed, but it gives the loop back
         work()
         pause("r")
 
