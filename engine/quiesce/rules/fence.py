@@ -199,7 +199,7 @@ def _tell_team(tx: Transaction, run: RunRecord, drain: str) -> None:
 
 def _fence_below(tx: Transaction, run: RunRecord, lock: Lock, drain_until: datetime) -> None:
     """Fence the descendants of a run; of a team among them what its turns are is captured here."""
-    for run_id in tx.fence_descendants(run.id, parent_lock(run, lock), drain_until):
+    for run_id in tx.fence_descendants(run.id, _parent_lock(run, lock), drain_until):
         below = tx.run(run_id)
         if below is None or below.kind != "team" or below.episode_id is None:
             continue
@@ -221,5 +221,5 @@ def mark_overdue(tx: Transaction, episode_id: str) -> int:
     return count
 
 
-def parent_lock(run: RunRecord, lock: Lock) -> Lock:
+def _parent_lock(run: RunRecord, lock: Lock) -> Lock:
     return Lock("parent", f"the enclosing run {run.id} is paused", lock.actor, lock.since)
