@@ -181,8 +181,8 @@ class MemoryTransaction(MemoryTeams):
         run = self._runs.pop(run_id)
         if run.parent_id is not None and run.parent_id in self._children:
             self._children[run.parent_id].remove(run_id)
-        tables = (self._children, self._values, self._pieces, self._frontiers, self._messages, self._teams)
-        for table in (*tables, self._open_holds):
+        of_runs = (self._children, self._values, self._pieces, self._frontiers, self._messages)
+        for table in (*of_runs, self._open_holds, self._teams):
             table.pop(run_id, None)
         for hold_id in [hold.id for hold in self._holds.values() if hold.run_id == run_id]:
             del self._holds[hold_id]
@@ -215,8 +215,7 @@ class MemoryTransaction(MemoryTeams):
         live = self._frontiers.get(run_id)
         if live is not None:
             return live.counts()
-        rows = self._pieces.get(run_id, {}).values()
-        return Counter(row.state for row in rows if row.kind != "directed")
+        return Counter(row.state for row in self.pieces(run_id) if row.kind != "directed")
 
     def woken(self, run_id: str) -> list[int]:
         return []  # `wake` told the live frontier itself
