@@ -273,7 +273,7 @@ class GreenletDriver:
         """
         while True:
             run = self.look()
-            if run.state is RunState.RUNNING and ready():
+            if run.state is RunState.RUNNING and (ready() or self._is_late):
                 break
             if run.state is RunState.PAUSED and self.piece.state == "running":
                 await self._release(run)
@@ -285,6 +285,11 @@ class GreenletDriver:
             late, self._late = self._late, None
             raise late
 
+    @property
+    def _is_late(self) -> bool:
+        """Whether a time-out of the body's own ends its wait; it does not end that for a person."""
+        return self._late is not None and self.piece.state != "held"
+
     async def go_on(self) -> None:
         """The body runs from now on: that is known to everybody before it does."""
 
@@ -294,8 +299,9 @@ class GreenletDriver:
             self.keep(tx)
             return True
 
-        stood, self.piece.state = self.piece.state, "running"
-        if self.host.store.durable and stood != "running" and not await self.write(work):
+        stood = self.piece.state, self.piece.child
+        self.piece.state, self.piece.child = "running", None
+        if self.host.store.durable and stood != ("running", None) and not await self.write(work):
             self.piece.state = "queued"
             await self.until(lambda: True)
 
@@ -332,8 +338,7 @@ class GreenletDriver:
                 if self.over is not None or not by_a_scope():
                     raise Over(self.over or "closing") from None
                 self._late = late
-            else:
-                return
+            return
         with anyio.CancelScope(shield=True):
             await self._signal.wait()
 
