@@ -87,7 +87,7 @@ class Parameters:
             found[name] = codec.jsonable(value, place=place)
             if declared is None or _comes_back(value, found[name], declared):
                 continue
-            found[name] = codec.jsonable(value, chosen=declared, place=place)  # a model may know the difference
+            found[name] = codec.jsonable(value, chosen=declared, place=place)  # a model knows what was set
             if not _comes_back(value, found[name], declared):
                 raise NotSerializable(
                     f"{place} cannot be approved: as JSON it would not come back as the same "
