@@ -182,7 +182,8 @@ def _tell_what_is_held(status: RunStatus, settings: Settings) -> None:
         for line in describe.hold_lines(hold, settings, now):
             render.say(line)
     if not status.holds or any(lock.kind == "operator" for lock in status.locks):
-        render.say(f"go on:  {settings.command('resume', status.id)}")
+        verb = "explain" if any(lock.kind == "fault" for lock in status.locks) else "resume"
+        render.say(f"go on:  {settings.command(verb, status.id)}")
 
 
 # --- asking --------------------------------------------------------------------------------------------
