@@ -403,7 +403,8 @@ class GreenletDriver:
         def work(tx: Transaction) -> None:
             run = self.current(tx)
             if error is None:
-                return ending.complete(tx, run, value)
+                ending.complete(tx, run, value)
+                return
             self.piece.state = "failed"
             self.keep(tx)
             if culprit is not None:
@@ -441,8 +442,9 @@ class GreenletDriver:
                 _WHY.get(why, why),
             )
         elif out.error is not None and not is_unwind(out.error):
-            told = "run %s: the clean-up of its body failed: %r"
-            log.error(told, self.run.id, out.error, exc_info=out.error)
+            log.error(
+                "run %s: the clean-up of its body failed: %r", self.run.id, out.error, exc_info=out.error
+            )
 
 
 _DONE_WITH = ("cancelled", "reset", "ended", "continued as a new one")
