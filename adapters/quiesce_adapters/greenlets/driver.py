@@ -7,9 +7,10 @@ a safe point of a paused run. The driver only ever waits for one thing: a change
 changes them calls `notify`.
 
 The body's cancel scopes are open in the driver's task while it waits. A time-out of the body's own that
-passes meanwhile must not disturb the driver: it is put aside, and raised in the body when that goes on.
-What is meant for the driver (the run was cancelled, reset or taken over, the runtime is closing) is told
-by `notify` first, which interrupts what the body awaits.
+passes meanwhile must not disturb the driver: it is put aside, and raised in the body when that goes on,
+which it does at once where its run runs and no person is waited for. What is meant for the driver (the run was
+cancelled, reset or taken over, the runtime is closing) is told by `notify` first, which interrupts what the
+body awaits.
 
 Source: spec agent; spec engine, 4 (pause, cancel, reset).
 """
@@ -281,7 +282,10 @@ class GreenletDriver:
         """
         while True:
             run = self.look()
-            if run.state is RunState.RUNNING and (ready() or self._is_late):
+            late = (
+                self._late is not None and self.piece.state != "held"
+            )  # a person is waited for all the same
+            if run.state is RunState.RUNNING and (late or ready()):
                 break
             if run.state is RunState.PAUSED and self.piece.state == "running":
                 await self._release(run)
@@ -290,13 +294,8 @@ class GreenletDriver:
         if self.body is not None:
             self.body.fenced = False
         if self._late is not None:
-            late, self._late = self._late, None
-            raise late
-
-    @property
-    def _is_late(self) -> bool:
-        """Whether a time-out of the body's own ends its wait; it does not end that for a person."""
-        return self._late is not None and self.piece.state != "held"
+            passed, self._late = self._late, None
+            raise passed
 
     async def go_on(self) -> None:
         """The body runs from now on: that is known to everybody before it does."""
