@@ -8,9 +8,8 @@ changes them calls `notify`.
 
 The body's cancel scopes are open in the driver's task while it waits. A time-out of the body's own that
 passes meanwhile must not disturb the driver: it is put aside, and raised in the body when that goes on,
-which it does at once where its run runs and no person is waited for. What is meant for the driver (the run was
-cancelled, reset or taken over, the runtime is closing) is told by `notify` first, which interrupts what the
-body awaits.
+which is at once where its run runs and no person is waited for. What is meant for the driver (the run was
+cancelled, reset or taken over, the runtime closes) is told by `notify` first, which interrupts an await.
 
 Source: spec agent; spec engine, 4 (pause, cancel, reset).
 """
