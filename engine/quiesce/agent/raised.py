@@ -72,10 +72,13 @@ def restore(kept: bytes, step: str) -> Exception:
 
 
 def as_failure(run_id: str, error: BaseException | None) -> Exception | None:
-    """The error that a run fails with, for what its body raised."""
-    if error is None or isinstance(error, Exception):
+    """The error that a run fails with, for what its body raised.
+
+    What no coroutine could raise to whoever waits (StopIteration) or what is no error is told by another.
+    """
+    if error is None or (isinstance(error, Exception) and not isinstance(error, StopIteration)):
         return error
-    failed = RunFailed(run_id, f"the body raised {type(error).__name__}: {error}")
+    failed = RunFailed(run_id, f"the body raised {told(error)}")
     failed.__cause__ = error
     return failed
 

@@ -165,7 +165,7 @@ async def test_an_approval_may_change_the_arguments_and_the_history_says_so(desk
     ],
 )
 async def test_only_an_explicit_yes_that_fits_runs(desk: Desk, bank: Bank, answer: Any) -> None:
-    """failures-agent-frameworks 23: anything else is refused, the question stays, nothing is lost."""
+    """B9; failures-agent-frameworks 23: anything else is refused, the question stays, nothing is lost."""
     rt = await desk.next()
     await rt.start(bank.teller, 50, run_id="r")
     (hold,) = await asked(rt)
