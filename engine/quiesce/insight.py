@@ -211,7 +211,7 @@ def explain(host: Hosting, run_id: str) -> Explanation:
         receipts = tx.receipts(run.episode_id) if run.episode_id and now.phase == "draining" else []
         late = episode is not None and tx.now >= episode.drain_until
         still = [row for row in receipts if row.drain in ("pending", "overdue")]
-        again, fresh, carried, waiting = _next(tx, run, lives)
+        again, fresh, carried, waiting = _next(tx, run, lives, now.phase == "quiescent")
         workers = _processes(tx)
         return Explanation(
             status=now,
@@ -240,7 +240,7 @@ def explain(host: Hosting, run_id: str) -> Explanation:
 
 
 def _next(
-    tx: Reader, run: RunRecord, holder_lives: bool
+    tx: Reader, run: RunRecord, holder_lives: bool, quiescent: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """What a resume (of a failed run: a retry) would evaluate again, begin, carry and wait for."""
     again: list[str] = []
@@ -257,7 +257,7 @@ def _next(
                 seen = hold is not None and hold.state != "open"
                 begun = seen or row.lost or row.attempt > 1 or row.piece == failed or journaling.done(tx, run)
                 (again if begun else fresh).append(place)
-            case "running" if not holder_lives:
+            case "running" if not holder_lives or quiescent:  # of a body that waits, in a living process
                 again.append(place)
             case "failed":
                 again.append(place)

@@ -12,7 +12,7 @@ WHERE = ("adapters/greenlets", "contract", "engine/agent")
 CASES = {
     *range(1, 13), *range(14, 21), 22, 23, 27, 28, 29, *range(31, 35), 37, 38, 39, 43, 45, 46, 48,
 }  # fmt: skip
-"""Without those about policies (35, 36, 41, 42), which come later, and 24 and 25, which have no counterpart."""
+"""Without those about policies (35, 36, 41, 42), which come later; 24 and 25 have no counterpart."""
 DEFECTS = set(range(1, 17))
 
 
