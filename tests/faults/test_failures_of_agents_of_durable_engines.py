@@ -145,6 +145,8 @@ def cleans_up(number: int) -> None:
 async def test_engine_case_76_evicted_continuations_write_nothing(db: Path) -> None:
     """Source: cases failures-durable-engines 76."""
     thousand = range(1000)
+    gc.collect()
+    of_others = live()
     async with Runtime(db) as rt:
         for number in thousand:
             await rt.start(cleans_up, number, run_id=f"r{number}")
@@ -154,10 +156,10 @@ async def test_engine_case_76_evicted_continuations_write_nothing(db: Path) -> N
         events = rt.backend.host.read(lambda tx: tx.last_event())
         gc.collect()
         assert DONE == [], "a collection evicts nothing that a runtime holds"
-        assert live() >= 1000
+        assert live() >= of_others + 1000
     # Leaving hands them back: each body is ended on its own thread, and may not have an effect any more.
     gc.collect()
-    assert live() == 0, "no leak"
+    assert live() <= of_others, "no leak"
     assert set(DONE) <= {f"{number} saw Unwind" for number in thousand}, "no step was carried out"
     async with Runtime(db, drive=False) as rt:
         after = {status.id: status for status in await rt.list(limit=1000)}
