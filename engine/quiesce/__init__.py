@@ -43,6 +43,9 @@ from quiesce.runs import (
 from quiesce.runtime import Runtime
 from quiesce.states import RunState
 from quiesce.store import Store
+from quiesce.team.definition import Team
+from quiesce.team.turn import Turn
+from quiesce.team.values import Message, Task, TurnStatus
 
 __all__ = [
     "Ack",
@@ -58,6 +61,7 @@ __all__ = [
     "Idle",
     "JoinInput",
     "Lock",
+    "Message",
     "NodeContext",
     "NodeRef",
     "Outcome",
@@ -72,7 +76,11 @@ __all__ = [
     "Runtime",
     "Store",
     "SuspensionBackend",
+    "Task",
+    "Team",
     "Transition",
+    "Turn",
+    "TurnStatus",
     "action",
     "agent",
     "ask_human",

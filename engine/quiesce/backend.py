@@ -12,7 +12,8 @@ Source: spec engine, 1 and 5 (ports).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import builtins
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
@@ -20,11 +21,14 @@ from typing import Any, Protocol, TypeVar
 from quiesce.clock import Clock
 from quiesce.errors import NonDeterminism
 from quiesce.frames import Frame
-from quiesce.records import RunFilter, RunRecord
+from quiesce.records import ParticipantRow, RunFilter, RunRecord
+from quiesce.rules.orders import By
 from quiesce.rules.requests import UNSET
 from quiesce.rules.starting import Definition
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
 from quiesce.store import Reader, Store, Transaction
+from quiesce.team.orders import Order
+from quiesce.team.values import Message, OrderAck, Task, TurnStatus
 from quiesce.tracing import Traces
 
 __all__ = ["Asked", "Capabilities", "Driver", "Host", "Mechanism", "SuspensionBackend"]
@@ -108,8 +112,26 @@ class SuspensionBackend(Protocol):
         ...
 
     def receipts(self, episode_id: str) -> Page[Receipt]: ...
-    async def send(self, run_id: str, message: Any, asked: Asked) -> Ack:
-        """Put a message into the box of a run. Raises RunNotFound, IllegalTransition, NotSerializable."""
+    async def send(self, run_id: str, message: Any, asked: Asked, to: str | None = None) -> Ack:
+        """Put a message into the box of a run, of a team's into that of a participant.
+
+        Raises RunNotFound, IllegalTransition, NotSerializable."""
+        ...
+
+    async def order(self, run_id: str, order: Order, asked: Asked, by: By | None = None) -> OrderAck:
+        """Change what a team has to do; `by` is the body whose turn says so. Raises as `carry_out`."""
+        ...
+
+    def tasks(self, run_id: str) -> builtins.list[Task]:
+        """The tasks of a team's current execution. Raises RunNotFound."""
+        ...
+
+    def turns(self, run_id: str) -> builtins.list[TurnStatus]:
+        """The turns of a team's current execution. Raises RunNotFound."""
+        ...
+
+    def messages(self, run_id: str, only: Sequence[int]) -> builtins.list[Message]:
+        """These messages of a team, by number."""
         ...
 
     def frames(self, run_id: str) -> Sequence[Frame]:
@@ -170,8 +192,11 @@ class Host(Protocol):
         """The reference of a flow, which is at hand from now on."""
         ...
 
-    def describe(self, flow: Any, value: Any) -> tuple[Definition, Any]:
-        """What the store keeps of a child's flow and of its input. Raises as a start does."""
+    def describe(self, flow: Any, value: Any, reference: str | None = None) -> tuple[Definition, Any]:
+        """What the store keeps of a child's flow and of its input. Raises as a start does.
+
+        `reference` is where another process finds a flow that is part of another one.
+        """
         ...
 
     def value_of(self, run: RunRecord) -> Any:
@@ -255,6 +280,14 @@ class Mechanism(Protocol):
         Raises:
             QuiesceError: it has no such point.
         """
+        ...
+
+    def participants(self, flow: Any) -> Sequence[ParticipantRow]:
+        """Who takes part in a run of a team; nobody in one of another kind."""
+        ...
+
+    def parts(self, flow: Any) -> Mapping[str, Any]:
+        """Flows that are found as parts of this one, by what follows its reference and a dot."""
         ...
 
     def node(self, flow: Any, name: str) -> Any:

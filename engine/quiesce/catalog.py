@@ -27,8 +27,11 @@ class Catalog:
     def __init__(self, store: Store, flows: Iterable[Any]) -> None:
         self.store = store
         self.flows = Flows()
-        self.serves = [self.flow_reference(flow) for flow in flows]
         self._mechanisms: dict[str, Mechanism] = {}
+        self.serves: list[str] = []
+        for flow in flows:
+            text = self.flow_reference(flow)
+            self.serves += [text, *self._put_parts(text, flow)]
 
     def mechanism(self, kind: str) -> Mechanism:
         """The mechanism for a kind of run, loaded on first use.
@@ -51,14 +54,23 @@ class Catalog:
             (text, self.mechanism((flow := self.flows.get(text)).kind).version(flow)) for text in self.serves
         ]
 
+    def _put_parts(self, text: str, flow: Any) -> list[str]:
+        """Remember the flows that are part of this one, by the references that lead to them."""
+        parts = self.mechanism(flow.kind).parts(flow) if is_flow(flow) else {}
+        for name, part in parts.items():
+            self.flows.put(f"{text}.{name}", part)
+        return [f"{text}.{name}" for name in parts]
+
     def flow(self, text: str) -> Any:
         return self.flows.get(text)
 
     def flow_reference(self, flow: Any) -> str:
         return self.flows.add(flow)[0]
 
-    def describe(self, flow: Any, value: Any) -> tuple[starting.Definition, Any]:
-        what = self.define(flow)
+    def describe(
+        self, flow: Any, value: Any, reference: str | None = None
+    ) -> tuple[starting.Definition, Any]:
+        what = self.define(flow, reference)
         mechanism = self.mechanism(flow.kind)
         checked = mechanism.check_input(flow, value)
         return what, self.pack(checked, mechanism.input_type(flow), f"input of {flow.name!r}")
@@ -70,7 +82,7 @@ class Catalog:
         """A value as the store keeps it. Raises NotSerializable."""
         return codec.encode(value, declared, place=place) if self.store.durable else value
 
-    def define(self, flow: Any) -> starting.Definition:
+    def define(self, flow: Any, reference: str | None = None) -> starting.Definition:
         """What the store keeps of a flow.
 
         Raises:
@@ -81,7 +93,12 @@ class Catalog:
             raise FlowNotFound(f"{flow!r} is not a flow (a Graph, an @agent function or a Team)")
         mechanism = self.mechanism(flow.kind)
         mechanism.prepare(flow)
-        text, importable = self.flows.add(flow)
+        if reference is not None:
+            text, importable = reference, True
+            self.flows.put(text, flow)
+        else:
+            text, importable = self.flows.add(flow)
+            self._put_parts(text, flow)
         if self.store.durable and not importable and text not in self.serves:
             raise FlowNotFound(
                 f"flow {flow.name!r} is no module-level name of {flow.defined_in.module}, so no other "
@@ -95,6 +112,7 @@ class Catalog:
             kind=flow.kind,
             entry=mechanism.entry(flow),
             signature=self.pack(signature, None, "signature"),
+            participants=tuple(mechanism.participants(flow)),
         )
 
     def result(self, run_id: str) -> Any:

@@ -15,7 +15,7 @@ from quiesce.fitting import code_changed
 from quiesce.records import RunRecord
 from quiesce.rules import claims
 from quiesce.rules.requests import found
-from quiesce.states import RunState
+from quiesce.states import ACTIVE, RunState
 from quiesce.store import Reader, Transaction
 
 if TYPE_CHECKING:
@@ -32,11 +32,18 @@ def is_mine_to_drive(host: Hosting, tx: Reader, run: RunRecord) -> bool:
 
 def is_left_to(host: Hosting, tx: Reader, run: RunRecord) -> bool:
     """Whether it could go on, and nobody else who lives drives it or would."""
-    if run.state is not RunState.RUNNING or run.id in host.drivers:
+    if run.id in host.drivers or not _has_work(tx, run):
         return False
     if run.lease_holder is not None and tx.alive(run.lease_holder):
         return False
     return run.id in host.taken or not served_elsewhere(host, tx, run)
+
+
+def _has_work(tx: Reader, run: RunRecord) -> bool:
+    """Whether somebody must drive it; of a team that does not run only what a user directed may begin."""
+    if run.state is RunState.RUNNING or run.kind != "team":
+        return run.state is RunState.RUNNING
+    return run.state in ACTIVE and any(row.kind == "directed" for row in tx.heads(run.id))
 
 
 def served_elsewhere(host: Hosting, tx: Reader, run: RunRecord) -> bool:
@@ -85,7 +92,7 @@ async def claim_run(host: Hosting, run_id: str) -> None:
 
     def take(tx: Transaction) -> RunRecord | None:
         now = found(tx, run_id)
-        if now.state is not RunState.RUNNING or tx.alive(now.lease_holder):
+        if not _has_work(tx, now) or tx.alive(now.lease_holder):
             return None
         if fault is not None:
             claims.fault(tx, now, str(fault))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from quiesce import codec
 from quiesce.errors import FlowChanged, FlowNotFound
 from quiesce.records import RunRecord
+from quiesce.rules.starting import Definition
 
 if TYPE_CHECKING:
     from quiesce.hosting import Hosting
@@ -60,7 +61,6 @@ def standing_fault(host: Hosting, run: RunRecord) -> str | None:
     return None if different is None else str(different)
 
 
-def new_code(host: Hosting, run: RunRecord) -> tuple[str, Any]:
-    flow = host.flows.get(run.flow)
-    mechanism = host.mechanism(run.kind)
-    return mechanism.version(flow), host.pack(mechanism.signature(flow), None, "signature")
+def new_code(host: Hosting, run: RunRecord) -> Definition:
+    """The definition of the run's flow as it is now."""
+    return host.define(host.flows.get(run.flow), run.flow)

@@ -68,7 +68,7 @@ def reference(flow: Any) -> tuple[str, bool]:
 
 
 def load(text: str) -> Any:
-    """The flow that a reference names; its module is imported.
+    """The flow that a reference names; its module is imported. `module:team.member` is a body of a team.
 
     Raises:
         FlowNotFound: there is no such file, module or name, or what has the name is no flow.
@@ -79,6 +79,7 @@ def load(text: str) -> Any:
         raise FlowNotFound(
             f"{text!r} names no flow: write package.module:name or path/file.py:name", flow=text
         )
+    name, _, part = name.partition(".")
     if not name.isidentifier():
         raise FlowNotFound(
             f"flow {text!r} was no module-level name where it was made, so it cannot be found again; "
@@ -97,7 +98,13 @@ def load(text: str) -> Any:
             f"{text} is a {type(flow).__name__}, not a flow (a Graph, an @agent function or a Team)",
             flow=text,
         )
-    return flow
+    if not part:
+        return flow
+    parts = getattr(flow, "participants", {})
+    if part not in parts:
+        has = f"; it has {', '.join(parts)}" if parts else ", which has no parts"
+        raise FlowNotFound(f"{place}:{name} is a {flow.kind} without {part!r}{has}", flow=text)
+    return parts[part]
 
 
 def is_flow(value: Any) -> bool:

@@ -5,7 +5,7 @@ Source: spec engine, 5.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +15,8 @@ from quiesce.frames import Frame
 from quiesce.rules.requests import UNSET
 from quiesce.runs import Ack, AnswerAck, Event, Hold, PauseAck, ResumeAck, RunStatus
 from quiesce.states import RunState
+from quiesce.team.orders import Assign, CancelTask, CreateTask, Direct, Order
+from quiesce.team.values import Task, TurnStatus, task_ids
 
 if TYPE_CHECKING:
     from quiesce.runtime import Runtime
@@ -227,12 +229,91 @@ class Run:
         self,
         message: Any,
         *,
+        to: str | None = None,
         request_id: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
     ) -> Ack:
         """See `Runtime.send`."""
-        return await self.runtime.send(self.id, message, request_id=request_id, actor=actor, reason=reason)
+        return await self.runtime.send(
+            self.id, message, to=to, request_id=request_id, actor=actor, reason=reason
+        )
+
+    async def tasks(self) -> list[Task]:
+        """The tasks of a team, by id."""
+        return self.runtime.backend.tasks(self.id)
+
+    async def turns(self) -> list[TurnStatus]:
+        """The turns of a team, by id: what was, is and will be executed, and why."""
+        return self.runtime.backend.turns(self.id)
+
+    async def create_task(
+        self,
+        title: str,
+        *,
+        goal: str | None = None,
+        owner: str | None = None,
+        after: Sequence[int | Task] = (),
+        request_id: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Task:
+        """A new task for a team; its owner begins when all of `after` are completed.
+
+        Raises:
+            Fenced: the team is paused. IllegalTransition: the run is no team, or has ended.
+            QuiesceError: an unknown member or task, the coordinator as owner, a title that is no line.
+        """
+        order = CreateTask(title, goal, owner, task_ids(after))
+        return await self._ordered(order, Asked(request_id, actor, reason))
+
+    async def assign(
+        self,
+        task: int | Task,
+        owner: str,
+        *,
+        after: Sequence[int | Task] | None = None,
+        request_id: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Task:
+        """Another owner, and with `after` other dependencies, for a task that is open."""
+        order = Assign(task_ids([task])[0], owner, None if after is None else task_ids(after))
+        return await self._ordered(order, Asked(request_id, actor, reason))
+
+    async def cancel_task(
+        self,
+        task: int | Task,
+        *,
+        request_id: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> Task:
+        """End a task that is open; its turn is cancelled."""
+        order = CancelTask(task_ids([task])[0], reason)
+        return await self._ordered(order, Asked(request_id, actor, reason))
+
+    async def direct(
+        self,
+        member: str,
+        prompt: Any,
+        *,
+        request_id: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> TurnStatus:
+        """A user-directed turn of a member, at the next place of its queue; no pause of the team holds it.
+
+        Raises:
+            IllegalTransition: the run is no team, or has ended. QuiesceError: it has no such member.
+        """
+        asked = Asked(request_id, actor, reason)
+        ack = await self.runtime.backend.order(self.id, Direct(member, prompt), asked)
+        return next(turn for turn in await self.turns() if turn.id == ack.turn)
+
+    async def _ordered(self, order: Order, asked: Asked) -> Task:
+        ack = await self.runtime.backend.order(self.id, order, asked)
+        return next(task for task in await self.tasks() if task.id == ack.task)
 
     async def restart_from(
         self,

@@ -10,7 +10,8 @@ Source: spec engine, 4.
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -23,12 +24,25 @@ from quiesce.fitting import code_changed, new_code, standing_fault
 from quiesce.frames import Frame
 from quiesce.hosting import Hosting
 from quiesce.records import RunFilter, RunRecord
-from quiesce.rules import claims, ending, fence, holds, messages, pruning, release, starting
+from quiesce.rules import (
+    claims,
+    ending,
+    fence,
+    holds,
+    messages,
+    orders,
+    pruning,
+    release,
+    starting,
+    team_status,
+)
 from quiesce.rules.requests import UNSET, Request, check_request_id, found
 from quiesce.rules.status import receipt_value, status
 from quiesce.runs import Ack, AnswerAck, Event, Hold, Page, PauseAck, Receipt, ResumeAck, RunStatus
 from quiesce.states import ACTIVE, ENDED, RunState
 from quiesce.store import Reader, Transaction
+from quiesce.team.orders import Order, SendTo
+from quiesce.team.values import Message, OrderAck, Task, TurnStatus
 
 __all__ = ["LocalBackend", "check_run_id"]
 
@@ -237,11 +251,29 @@ class LocalBackend:
             )
         )
 
-    async def send(self, run_id: str, message: Any, asked: Asked) -> Ack:
+    async def send(self, run_id: str, message: Any, asked: Asked, to: str | None = None) -> Ack:
+        run = self.host.read(lambda tx: found(tx, run_id))
+        if run.kind == "team":
+            return await self.order(run_id, SendTo(message, to), asked)
+        if to is not None:
+            raise QuiesceError(
+                f"run {run_id!r} is no team, so it has no member {to!r}; send it without a name"
+            )
         packed = self.host.pack(message, None, "message")
         told = codec.digest(packed) if isinstance(packed, bytes) else repr(message)
         request = self._request("send", run_id, asked, {"message": told})
         return await self.host.write(lambda tx: messages.send(tx, request, run_id, packed))
+
+    async def order(self, run_id: str, order: Order, asked: Asked, by: orders.By | None = None) -> OrderAck:
+        arguments = order.arguments()
+        packed = order
+        if order.packs is not None:
+            value = self.host.pack(arguments[order.packs], None, order.packs)
+            packed = replace(order, **{order.packs: value})
+            arguments[order.packs] = codec.digest(value) if isinstance(value, bytes) else repr(value)
+        request = self._request(order.verb, run_id, asked, arguments)
+        await self._ready_to_drive()
+        return await self.host.write(lambda tx: orders.carry_out(tx, request, run_id, packed, by))
 
     async def prune(self, before: datetime) -> builtins.list[str]:
         """Forget what `forgettable` lists, one tree a transaction, so that nobody waits long for a turn."""
@@ -278,10 +310,9 @@ class LocalBackend:
             self.host.mechanism(run.kind).prepare(flow)
         return changed
 
-    def _accept(self, tx: Transaction, run_id: str, accepted: tuple[str, Any]) -> bool:
+    def _accept(self, tx: Transaction, run_id: str, accepted: starting.Definition) -> bool:
         run = found(tx, run_id)
-        run.version = accepted[0]
-        run.signature = tx.put_value(run.id, accepted[1])
+        starting.accept(tx, run, accepted)
         tx.save_run(run, generation=run.generation)
         return True
 
@@ -329,6 +360,25 @@ class LocalBackend:
 
     def receipts(self, episode_id: str) -> Page[Receipt]:
         return self.host.read(lambda tx: Page(receipt_value(row) for row in tx.receipts(episode_id)))
+
+    def tasks(self, run_id: str) -> builtins.list[Task]:
+        def work(tx: Reader) -> builtins.list[Task]:
+            return team_status.task_values(tx, run_id, found(tx, run_id).execution)
+
+        return self.host.read(work)
+
+    def turns(self, run_id: str) -> builtins.list[TurnStatus]:
+        def work(tx: Reader) -> builtins.list[TurnStatus]:
+            return team_status.turn_values(tx, run_id, found(tx, run_id).execution)
+
+        return self.host.read(work)
+
+    def messages(self, run_id: str, only: Sequence[int]) -> builtins.list[Message]:
+        def work(tx: Reader) -> builtins.list[Message]:
+            rows = tx.mail(run_id, None, unread=False)
+            return team_status.message_values([row for row in rows if row.number in only])
+
+        return self.host.read(work)
 
     def sole_hold(self, run_id: str) -> str:
         """The id of the only open hold of a run, at any depth. Raises UnknownHold, AmbiguousAnswer."""

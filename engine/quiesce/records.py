@@ -19,11 +19,15 @@ __all__ = [
     "GroupRow",
     "HoldRecord",
     "JournalEntry",
+    "MailRow",
+    "ParticipantRow",
     "PieceRow",
     "ReceiptRecord",
     "RequestRecord",
     "RunFilter",
     "RunRecord",
+    "TaskRow",
+    "TurnRow",
     "WorkerRecord",
 ]
 
@@ -167,8 +171,9 @@ class WorkerRecord:
 
 @dataclass(slots=True)
 class PieceRow:
-    """One piece of a run: a branch, a body or a turn. `value` refers to its input.
+    """One piece of a run: a branch, a body or a turn (`directed`, where no pause holds it).
 
+    `value` refers to its input. Of a turn `position` is its place in the queue of `name`.
     `state`: `queued`, `running`, `held` (it asks), `waiting` (for the run `child`), `failed`. `hold` is
     the question whose answer its next evaluation sees.
     `woken` says that a verb put a held piece back in the queue and its driver has not seen it yet.
@@ -243,3 +248,77 @@ class JournalEntry:
     place: str | None = None
     aside: int = 0
     at: datetime | None = None
+
+
+@dataclass(slots=True)
+class ParticipantRow:
+    """Who takes part in the run of a team: its coordinator (`place` 0) or a member.
+
+    `sequence` is the next place in its queue, over all kinds of turns. `incarnation` rises when the
+    participant is made anew with other code; `digest` is of that code. `gone` says that the definition that
+    the run goes on with has it no more. `retries` is how often a body that raised is gone on with.
+    """
+
+    name: str
+    place: int
+    digest: str
+    retries: int = 0
+    sequence: int = 1
+    incarnation: int = 1
+    gone: bool = False
+
+
+@dataclass(slots=True)
+class TaskRow:
+    """One task of a team, numbered from 1 within its run; `result` refers to a value of that run."""
+
+    number: int
+    execution: int
+    title: str
+    goal: str | None
+    owner: str | None
+    state: str = "pending"
+    after: tuple[int, ...] = ()
+    result: int | None = None
+    reason: str | None = None
+    attempts: int = 0
+
+
+@dataclass(slots=True)
+class TurnRow:
+    """One turn of a team, numbered from 1 within its run as the piece that it is while it lives.
+
+    Whether it is queued, running or waiting is the state of that piece; `ended_as` is None until then.
+    `generation` is None where it is user-directed. `prompt` refers to a value of the run.
+    """
+
+    number: int
+    execution: int
+    participant: str
+    incarnation: int
+    kind: str
+    sequence: int
+    generation: int | None
+    source: str
+    created_at: datetime
+    task: int | None = None
+    original: int | None = None
+    child: str | None = None
+    prompt: int | None = None
+    attempt: int = 1
+    ended_as: str | None = None
+    reason: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class MailRow:
+    """A message to a participant of a team; `turn` is the one that has read it."""
+
+    number: int
+    recipient: str
+    sender: str
+    body: Any
+    sent_at: datetime
+    turn: int | None = None

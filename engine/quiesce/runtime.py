@@ -325,16 +325,20 @@ class Runtime:
         run_id: str,
         message: Any,
         *,
+        to: str | None = None,
         request_id: str | None = None,
         actor: str | None = None,
         reason: str | None = None,
     ) -> Ack:
         """Put a message into the box of a run, for its body to receive. Never resumes anything.
 
+        Args:
+            to: of a team, whose inbox it is; default is the coordinator's.
+
         Raises:
             RunNotFound, NotSerializable; IllegalTransition: the run has ended, or takes no messages.
         """
-        return await self.backend.send(run_id, message, Asked(request_id, actor, reason))
+        return await self.backend.send(run_id, message, Asked(request_id, actor, reason), to)
 
     async def prune(self, before: datetime) -> builtins.list[str]:
         """Forget runs that ended before this instant, each with the runs inside it; returns their ids.

@@ -32,6 +32,7 @@ from quiesce.records import (
     WorkerRecord,
 )
 from quiesce.runs import Lock
+from quiesce.team.rows import TeamReader, TeamTransaction
 
 __all__ = ["Pieces", "Reader", "Store", "Transaction"]
 
@@ -61,7 +62,7 @@ class Pieces(Protocol):
         ...
 
 
-class Reader(Protocol):
+class Reader(TeamReader, Protocol):
     """One consistent view of the store."""
 
     now: datetime
@@ -139,7 +140,7 @@ class Reader(Protocol):
     def workers(self) -> list[WorkerRecord]: ...
 
 
-class Transaction(Reader, Protocol):
+class Transaction(TeamTransaction, Reader, Protocol):
     """A `Reader` that may write. What it did commits together, or not at all.
 
     `touched` lists the runs that `log` was called for: those whose drivers and waiters must look again.

@@ -7,14 +7,14 @@ Source: spec agent; seed "agent pause and resume".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quiesce.agent.definition import Agent, changes
 from quiesce.backend import Capabilities, Driver, Host
 from quiesce.errors import NonDeterminism, QuiesceError
 from quiesce.graph.signature import digest_of
-from quiesce.records import RunRecord
+from quiesce.records import ParticipantRow, RunRecord
 from quiesce.store import Store, Transaction
 
 from .driver import GreenletDriver
@@ -77,6 +77,12 @@ class Greenlets:
             f"run {run.id!r} is an agent's, whose body has no visits to fork from; "
             "use run.restart_from(position)"
         )
+
+    def participants(self, flow: Any) -> Sequence[ParticipantRow]:
+        return ()
+
+    def parts(self, flow: Any) -> Mapping[str, Any]:
+        return {}
 
     def node(self, flow: Agent[..., Any], name: str) -> Any:
         return None

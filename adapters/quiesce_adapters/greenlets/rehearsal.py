@@ -21,7 +21,7 @@ from quiesce.agent.body import CURRENT, Unwind
 from quiesce.agent.definition import Agent
 from quiesce.agent.journal import Journal, Recorded
 from quiesce.agent.places import digest_of, name_of
-from quiesce.agent.traps import Act, Ask, Begin, Safepoint, Trap, Wait
+from quiesce.agent.traps import Act, Ask, Begin, Command, Look, Safepoint, Trap, Wait
 from quiesce.backend import Host
 from quiesce.clock import Clock
 from quiesce.errors import NonDeterminism, NotSerializable, PauseOutsideBody, QuiesceError
@@ -31,7 +31,7 @@ from quiesce.runs import RunStatus
 
 from .asking import refusal
 from .continuation import Continuation, Ended
-from .serving import ACKS
+from .serving import ACKS, GIVES
 
 __all__ = ["rehearse"]
 
@@ -161,6 +161,8 @@ class _Memory:
                 return self._value(entry, RunStatus)
             case Act(verb):
                 return self._value(entry, ACKS[verb])
+            case Command(_, gives) | Look(gives):
+                return self._value(entry, GIVES[gives])
         return self._value(entry)
 
     def _steps(self, calls: tuple[Any, ...]) -> list[Recorded]:

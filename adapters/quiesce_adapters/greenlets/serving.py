@@ -21,10 +21,12 @@ from quiesce.agent.traps import (
     Ask,
     Attempt,
     Begin,
+    Command,
     ContinueAsNew,
     Doubt,
     Draw,
     Finish,
+    Look,
     Receive,
     Safepoint,
     Send,
@@ -38,7 +40,9 @@ from quiesce.backend import Asked
 from quiesce.errors import (
     Deadlock,
     Expired,
+    Fenced,
     IllegalTransition,
+    PauseOutsideBody,
     Rejected,
     RunCancelled,
     StaleLease,
@@ -46,10 +50,12 @@ from quiesce.errors import (
 )
 from quiesce.records import JournalEntry, RunRecord
 from quiesce.rules import fence, starting, waits
+from quiesce.rules.orders import By
 from quiesce.rules.requests import Request, found
 from quiesce.runs import Ack, AnswerAck, PauseAck, ResumeAck, RunStatus
 from quiesce.states import ENDED, RunState
 from quiesce.store import Transaction
+from quiesce.team.values import Message, Task
 
 from .body import Anew
 from .piece import PIECE
@@ -59,7 +65,7 @@ from .stepping import Stepping
 if TYPE_CHECKING:
     from .driver import GreenletDriver
 
-__all__ = ["ACKS", "Serving"]
+__all__ = ["ACKS", "GIVES", "Serving"]
 
 ACKS = {
     "status": RunStatus,
@@ -70,6 +76,14 @@ ACKS = {
     "cancel": Ack,
 }
 """What each verb gives, by which it is kept."""
+
+GIVES: dict[str | None, Any] = {
+    "task": Task,
+    "messages": list[Message],
+    "tasks": list[Task],
+    None: type(None),
+}
+"""What an order or a look at a team gives, by which it is kept."""
 
 
 class Serving:
@@ -144,6 +158,8 @@ class Serving:
                 return recorder.value(entry, RunStatus)
             case Act(verb):
                 return recorder.value(entry, ACKS[verb])
+            case Command(_, gives) | Look(gives):
+                return recorder.value(entry, GIVES[gives])
         return recorder.value(entry)
 
     async def _effect(self, trap: Trap, entry: JournalEntry | None) -> Any:
@@ -173,6 +189,16 @@ class Serving:
                 ack = await self._act(trap, entry)
                 await self._keep(entry, codec.encode(ack, ACKS[verb]) if entry is not None else None)
                 return ack
+            case Command():
+                given = await self._order(trap, entry)
+                kept = codec.encode(given, GIVES[trap.gives]) if entry is not None else None
+                await self._keep(entry, kept)
+                return given
+            case Look():
+                team, _ = self._team(trap)
+                tasks = self._host.verbs.tasks(team)
+                await self._keep(entry, codec.encode(tasks, list[Task]) if entry is not None else None)
+                return tasks
             case Draw(what):
                 drawn = draw(self._host.clock, what)
                 await self._keep(entry, codec.encode(drawn) if entry is not None else None)
@@ -321,6 +347,39 @@ class Serving:
             )
         self._raise_end(self._host.read(lambda tx: found(tx, run_id)))
         return status
+
+    # --- the team around it ----------------------------------------------------------------------------
+
+    def _team(self, trap: Trap) -> tuple[str, str]:
+        """The team whose turn this body belongs to, and the run that is the body of that turn."""
+        run = self._host.read(lambda tx: found(tx, self._run_id))
+        while run.parent_id is not None:
+            outer = self._host.read(lambda tx, run=run: found(tx, run.parent_id or ""))  # type: ignore[misc]
+            if outer.kind == "team":
+                return outer.id, run.id
+            run = outer
+        raise PauseOutsideBody(
+            f"run {self._run_id!r} is no body of a team's turn, so there is no team to give an order to"
+        )
+
+    async def _order(self, trap: Command, entry: JournalEntry | None) -> Any:
+        """Have an order carried out under this turn; while its team is paused, stand until that goes on."""
+        verbs = self._host.verbs
+        team, body = self._team(trap)
+        by = By(body, self._run_id, self._host.worker, self._driver.run.lease_epoch)
+        while True:
+            try:
+                ack = await verbs.order(team, trap.order, self._asked(entry), by)
+                break
+            except Fenced:
+                if self._driver.look().state is not RunState.PAUSED:
+                    raise
+                await self._driver.stand()
+        if trap.gives == "messages":
+            return verbs.messages(team, ack.messages)
+        if trap.gives == "task":
+            return next(task for task in verbs.tasks(team) if task.id == ack.task)
+        return None
 
     def _raise_end(self, run: RunRecord) -> None:
         if run.state is RunState.FAILED:

@@ -29,7 +29,7 @@ from quiesce.runs import Lock
 from quiesce.states import RunState
 from quiesce.store import Pieces
 
-from .unkept import Unkept
+from .teams import MemoryTeams
 
 __all__ = ["MemoryTransaction"]
 
@@ -37,10 +37,11 @@ KEPT_EVENTS = 10_000
 KEPT_HOLDS = 10_000
 
 
-class MemoryTransaction(Unkept):
+class MemoryTransaction(MemoryTeams):
     """The rows, and the statements over them."""
 
     def __init__(self, clock: Clock) -> None:
+        super().__init__()
         self.clock = clock
         self.now = clock.now()
         self.touched: list[str] = []
@@ -138,6 +139,9 @@ class MemoryTransaction(Unkept):
         stack = list(self._children.get(run_id, ()))
         while stack:
             child = self._runs[stack.pop()]
+            around = self._pieces.get(child.parent_id or "", {}).get(child.parent_piece or 0)
+            if around is not None and around.kind == "directed":
+                continue
             stack.extend(self._children.get(child.id, ()))
             if child.state in (RunState.RUNNING, RunState.IDLE):
                 child.state = RunState.PAUSED
@@ -145,7 +149,7 @@ class MemoryTransaction(Unkept):
                 child.locks["parent"] = lock
                 child.episode_id = f"{child.id}:{child.generation}"
                 child.updated_at = self.now
-                _, draining = self.capture(child, child.episode_id)
+                _, draining = (0, 0) if child.kind == "team" else self.capture(child, child.episode_id)
                 self.open_episode(
                     EpisodeRecord(
                         id=child.episode_id,
@@ -177,8 +181,8 @@ class MemoryTransaction(Unkept):
         run = self._runs.pop(run_id)
         if run.parent_id is not None and run.parent_id in self._children:
             self._children[run.parent_id].remove(run_id)
-        tables = (self._children, self._values, self._pieces, self._frontiers, self._messages)
-        for table in (*tables, self._open_holds):
+        of_runs = (self._children, self._values, self._pieces, self._frontiers, self._messages)
+        for table in (*of_runs, self._open_holds, self._teams):
             table.pop(run_id, None)
         for hold_id in [hold.id for hold in self._holds.values() if hold.run_id == run_id]:
             del self._holds[hold_id]
@@ -203,13 +207,15 @@ class MemoryTransaction(Unkept):
 
     def pieces(self, run_id: str) -> list[PieceRow]:
         live = self._frontiers.get(run_id)
-        return list(live.rows()) if live is not None else list(self._pieces.get(run_id, {}).values())
+        if live is not None:
+            return list(live.rows())
+        return [copy(row) for row in self._pieces.get(run_id, {}).values()]
 
     def piece_counts(self, run_id: str) -> Mapping[str, int]:
         live = self._frontiers.get(run_id)
         if live is not None:
             return live.counts()
-        return Counter(row.state for row in self._pieces.get(run_id, {}).values())
+        return Counter(row.state for row in self.pieces(run_id) if row.kind != "directed")
 
     def woken(self, run_id: str) -> list[int]:
         return []  # `wake` told the live frontier itself
@@ -219,15 +225,18 @@ class MemoryTransaction(Unkept):
 
     def put_pieces(self, run_id: str, rows: Sequence[PieceRow]) -> None:
         if run_id not in self._frontiers:
-            self._pieces.setdefault(run_id, {}).update({row.piece: row for row in rows})
+            self._pieces.setdefault(run_id, {}).update({row.piece: copy(row) for row in rows})
 
     def move_pieces(self, run_id: str, rows: Sequence[PieceRow]) -> None:
-        pass
+        if run_id in self._pieces:
+            self.put_pieces(run_id, rows)
 
     def drop_pieces(self, run_id: str, pieces: Sequence[int] | None) -> None:
         if pieces is None:
             self._pieces.pop(run_id, None)
             self._frontiers.pop(run_id, None)
+        for piece in pieces or ():
+            self._pieces.get(run_id, {}).pop(piece, None)
 
     def wake(self, run_id: str, pieces: Collection[int] | None, *, child: str | None = None) -> int:
         live = self._frontiers.get(run_id)

@@ -6,7 +6,6 @@ A graph's frontier is its driver's own; an agent's continuation is all that ther
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from quiesce.records import ArrivalRow, GroupRow, JournalEntry
 
@@ -22,9 +21,6 @@ class Unkept:
     def arrivals(self, run_id: str) -> list[ArrivalRow]:
         return []
 
-    def counters(self, run_id: str) -> Any:
-        return None
-
     def put_groups(self, run_id: str, rows: Sequence[GroupRow]) -> None:
         pass
 
@@ -32,9 +28,6 @@ class Unkept:
         pass
 
     def put_arrivals(self, run_id: str, rows: Sequence[ArrivalRow]) -> None:
-        pass
-
-    def put_counters(self, run_id: str, counters: Any) -> None:
         pass
 
     def journal(self, run_id: str, *, aside: bool = False) -> list[JournalEntry]:

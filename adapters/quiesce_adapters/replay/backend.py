@@ -8,7 +8,7 @@ Source: spec graph; seed "graph pause and resume".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quiesce import codec
@@ -16,7 +16,7 @@ from quiesce.backend import Capabilities, Driver, Host
 from quiesce.errors import NoSteps
 from quiesce.graph import Graph
 from quiesce.graph.signature import diff
-from quiesce.records import RunRecord
+from quiesce.records import ParticipantRow, RunRecord
 from quiesce.store import Store, Transaction
 
 from .driver import ReplayDriver
@@ -73,6 +73,12 @@ class Replay:
 
     def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Graph, at: int) -> None:
         copy_before(tx, run, new_id, flow, at)
+
+    def participants(self, flow: Any) -> Sequence[ParticipantRow]:
+        return ()
+
+    def parts(self, flow: Any) -> Mapping[str, Any]:
+        return {}
 
     def node(self, flow: Graph, name: str) -> Any:
         ref = flow.nodes.get(name)

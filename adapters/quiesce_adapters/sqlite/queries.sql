@@ -68,9 +68,13 @@ DELETE FROM temp.tree
 -- tree.collect: the descendants that a fence from above reaches
 INSERT INTO temp.tree (id, state)
 WITH RECURSIVE below (id, state) AS (
-    SELECT id, state FROM runs WHERE parent_id = ?1
+    SELECT id, state FROM runs WHERE parent_id = ?1 AND NOT EXISTS (
+        SELECT 1 FROM pieces AS p
+        WHERE p.run_id = runs.parent_id AND p.piece = runs.parent_piece AND p.kind = 'directed')
     UNION ALL
-    SELECT runs.id, runs.state FROM runs JOIN below ON runs.parent_id = below.id
+    SELECT runs.id, runs.state FROM runs JOIN below ON runs.parent_id = below.id AND NOT EXISTS (
+        SELECT 1 FROM pieces AS p
+        WHERE p.run_id = runs.parent_id AND p.piece = runs.parent_piece AND p.kind = 'directed')
 )
 SELECT id, state FROM below WHERE state IN ('running', 'idle', 'paused')
 
@@ -92,6 +96,7 @@ SELECT runs.episode_id, runs.id, p.piece, p.kind, p.name, p.state,
 FROM temp.tree AS t CROSS JOIN runs ON runs.id = t.id JOIN pieces AS p ON p.run_id = t.id
      LEFT JOIN json_each(:living) AS l ON l.value = runs.lease_holder
 WHERE t.state <> 'paused' AND p.state IN ('queued', 'running', 'held', 'waiting')
+      AND p.kind NOT IN ('turn', 'directed')
 ORDER BY t.id, p.piece
 
 -- tree.episodes
@@ -127,8 +132,8 @@ SELECT body FROM blobs WHERE id = ? AND run_id = ?
 SELECT piece, kind, state, name, position, value, detail, attempt, lost, child, hold, woken
 FROM pieces WHERE run_id = ? ORDER BY piece
 
--- piece.counts
-SELECT state, count(*) FROM pieces WHERE run_id = ? GROUP BY state
+-- piece.counts: of what a fence concerns
+SELECT state, count(*) FROM pieces WHERE run_id = ? AND kind <> 'directed' GROUP BY state
 
 -- piece.woken: asked at every visit, so by the index that holds nothing else
 SELECT piece FROM pieces INDEXED BY pieces_woken WHERE run_id = ? AND woken = 1 ORDER BY piece
@@ -379,3 +384,171 @@ DELETE FROM blobs WHERE run_id = ?1
     AND id NOT IN (SELECT coalesce(input, -1) FROM runs WHERE id = ?1
                    UNION SELECT coalesce(result, -1) FROM runs WHERE id = ?1
                    UNION SELECT coalesce(signature, -1) FROM runs WHERE id = ?1)
+
+-- participant.list
+SELECT name, place, digest, retries, sequence, incarnation, gone FROM participants WHERE run_id = ?
+ORDER BY place
+
+-- participant.put: what is there keeps its queue
+INSERT INTO participants (run_id, name, place, digest, retries, sequence, incarnation, gone)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_id, name) DO UPDATE SET
+    place = excluded.place, digest = excluded.digest, retries = excluded.retries,
+    incarnation = excluded.incarnation, gone = excluded.gone
+
+-- participant.next: read and risen in one statement
+UPDATE participants SET sequence = sequence + 1 WHERE run_id = ? AND name = ? RETURNING sequence - 1
+
+-- task.next
+SELECT coalesce(max(number), 0) + 1 FROM tasks WHERE run_id = ?
+
+-- task.list
+SELECT number, execution, title, goal, owner, state,
+       (SELECT json_group_array(needs) FROM task_needs AS n WHERE n.run_id = t.run_id AND n.task = t.number),
+       result, reason, attempts
+FROM tasks AS t WHERE run_id = ? ORDER BY number
+
+-- task.get
+SELECT number, execution, title, goal, owner, state,
+       (SELECT json_group_array(needs) FROM task_needs AS n WHERE n.run_id = t.run_id AND n.task = t.number),
+       result, reason, attempts
+FROM tasks AS t WHERE run_id = ? AND number = ?
+
+-- task.ready: by the index of what is pending
+SELECT number, execution, title, goal, owner, state,
+       (SELECT json_group_array(needs) FROM task_needs AS n WHERE n.run_id = t.run_id AND n.task = t.number),
+       result, reason, attempts
+FROM tasks AS t INDEXED BY tasks_pending
+WHERE run_id = ?1 AND execution = ?2 AND state = 'pending' AND owner IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM task_needs AS n JOIN tasks AS d ON d.run_id = n.run_id AND d.number = n.needs
+                  WHERE n.run_id = t.run_id AND n.task = t.number AND d.state <> 'completed')
+  AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.run_id = t.run_id AND turns.task = t.number
+                                        AND turns.ended_as IS NULL)
+ORDER BY number
+
+-- task.put
+INSERT INTO tasks (run_id, number, execution, title, goal, owner, state, result, reason, attempts)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- task.save: guarded by the state that the rule saw
+UPDATE tasks SET owner = ?, state = ?, result = ?, reason = ?, attempts = ?
+WHERE run_id = ? AND number = ? AND state = ?
+
+-- task.end_all
+UPDATE tasks SET state = ?, reason = ? WHERE run_id = ? AND state IN ('pending', 'in_progress')
+
+-- task.needs_drop
+DELETE FROM task_needs WHERE run_id = ? AND task = ?
+
+-- task.needs_put
+INSERT INTO task_needs (run_id, task, needs) SELECT ?, ?, value FROM json_each(?)
+
+-- turn.next
+SELECT coalesce(max(number), 0) + 1 FROM turns WHERE run_id = ?
+
+-- turn.list
+SELECT number, execution, participant, incarnation, kind, sequence, generation, source, created_at, task,
+       original, child, prompt, attempt, ended_as, reason, started_at, ended_at
+FROM turns WHERE run_id = ? ORDER BY number
+
+-- turn.get
+SELECT number, execution, participant, incarnation, kind, sequence, generation, source, created_at, task,
+       original, child, prompt, attempt, ended_as, reason, started_at, ended_at
+FROM turns WHERE run_id = ? AND number = ?
+
+-- turn.of_task
+SELECT number, execution, participant, incarnation, kind, sequence, generation, source, created_at, task,
+       original, child, prompt, attempt, ended_as, reason, started_at, ended_at
+FROM turns WHERE run_id = ? AND task = ? AND ended_as IS NULL
+
+-- turn.continuing
+SELECT number, execution, participant, incarnation, kind, sequence, generation, source, created_at, task,
+       original, child, prompt, attempt, ended_as, reason, started_at, ended_at
+FROM turns WHERE run_id = ? AND original = ?
+
+-- turn.put
+INSERT INTO turns (run_id, number, execution, participant, incarnation, kind, sequence, generation, source,
+                   created_at, task, original, child, prompt, attempt, ended_as, reason, started_at, ended_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- turn.save: one that has ended is never written again
+UPDATE turns SET generation = ?, child = ?, attempt = ?, ended_as = ?, reason = ?, started_at = ?,
+                 ended_at = ?
+WHERE run_id = ? AND number = ? AND ended_as IS NULL
+
+-- turn.end_all
+UPDATE turns SET ended_as = ?, reason = ?, ended_at = ? WHERE run_id = ? AND ended_as IS NULL
+
+-- turn.restamp
+UPDATE turns SET generation = ? WHERE run_id = ? AND ended_as IS NULL AND generation IS NOT NULL
+
+-- turn.heads: of each queue the row with the lowest position
+SELECT piece, kind, state, name, min(position), value, detail, attempt, lost, child, hold, woken
+FROM pieces INDEXED BY queues WHERE run_id = ? AND kind IN ('turn', 'directed') GROUP BY name
+
+-- turn.piece
+SELECT piece, kind, state, name, position, value, detail, attempt, lost, child, hold, woken
+FROM pieces WHERE run_id = ? AND piece = ?
+
+-- turn.queues
+SELECT name, kind, state, count(*) FROM pieces WHERE run_id = ? GROUP BY name, kind, state
+
+-- turn.unwinding: whose cancelled body still has a lease
+SELECT DISTINCT t.participant, r.lease_holder
+FROM runs AS r INDEXED BY runs_unwinding JOIN turns AS t ON t.run_id = r.parent_id AND t.child = r.id
+WHERE r.parent_id = ? AND r.state = 'cancelled' AND r.lease_holder IS NOT NULL
+
+-- turn.receipts: one statement, whatever the number of turns
+INSERT INTO receipts (episode_id, run_id, piece, kind, name, was, drain, at, lease, holder)
+SELECT :episode, p.run_id, p.piece, p.kind, p.name, p.state,
+       CASE WHEN e.id IS NULL THEN 'absent' ELSE 'pending' END, :now,
+       CASE WHEN e.id IS NOT NULL THEN c.lease_epoch END, CASE WHEN e.id IS NOT NULL THEN c.lease_holder END
+FROM pieces AS p LEFT JOIN runs AS c ON c.id = p.child
+     LEFT JOIN episodes AS e ON e.id = c.episode_id AND e.closed_at IS NULL AND e.quiescent_at IS NULL
+WHERE p.run_id = :run AND p.kind = 'turn' ORDER BY p.piece
+
+-- turn.stale: what was captured and does not run
+UPDATE turns SET ended_as = 'stale', reason = :reason, ended_at = :now
+WHERE run_id = :run AND ended_as IS NULL AND number IN (
+    SELECT r.piece FROM receipts AS r
+    WHERE r.episode_id = :episode AND (r.was = 'queued' OR (r.was = 'running' AND r.drain = 'absent')))
+
+-- turn.leave_queue
+DELETE FROM pieces WHERE run_id = :run AND kind = 'turn' AND piece IN (
+    SELECT r.piece FROM receipts AS r
+    WHERE r.episode_id = :episode AND (r.was = 'queued' OR (r.was = 'running' AND r.drain = 'absent')))
+
+-- turn.rebind
+UPDATE runs SET parent_piece = ? WHERE id = ?
+
+-- receipt.unresolved
+SELECT id, episode_id, run_id, piece, kind, name, was, drain, at, lease, holder, outcome, reason, overdue_at,
+       released_at
+FROM receipts INDEXED BY receipts_unresolved WHERE run_id = ? AND drain IN ('pending', 'overdue') ORDER BY id
+
+-- receipt.release: only under the lease that it names
+UPDATE receipts SET drain = :drain, released_at = CASE WHEN :drain = 'released' THEN :now END
+WHERE id IN (SELECT r.id FROM receipts AS r INDEXED BY receipts_unresolved
+             WHERE r.run_id = :run AND r.drain IN ('pending', 'overdue'))
+  AND lease = :epoch AND (:holder IS NULL OR holder = :holder)
+  AND piece IN (SELECT number FROM turns WHERE run_id = :run AND child = :child)
+RETURNING piece
+
+-- receipt.decide_turn
+UPDATE receipts SET outcome = ?, reason = ? WHERE id = ? AND outcome IS NULL
+
+-- mail.unread
+SELECT recipient, count(*) FROM mail INDEXED BY mail_unread WHERE run_id = ? AND turn IS NULL GROUP BY recipient
+
+-- mail.list
+SELECT number, recipient, sender, body, sent_at, turn FROM mail WHERE run_id = ? ORDER BY number
+
+-- mail.list_unread
+SELECT number, recipient, sender, body, sent_at, turn FROM mail INDEXED BY mail_unread
+WHERE run_id = ? AND turn IS NULL ORDER BY number
+
+-- mail.put
+INSERT INTO mail (run_id, recipient, sender, body, sent_at) VALUES (?, ?, ?, ?, ?)
+
+-- mail.read
+UPDATE mail SET turn = ? WHERE run_id = ? AND recipient = ? AND turn IS NULL RETURNING number

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from quiesce.errors import AlreadyAnswered, RunActive, StaleGeneration, StaleLease, StoreError
+from quiesce.errors import AlreadyAnswered, RunActive, StaleGeneration, StaleLease
 from quiesce.records import (
     ArrivalRow,
     EpisodeRecord,
@@ -25,25 +25,14 @@ from quiesce.records import (
 from quiesce.runs import Lock
 from quiesce.store import Pieces
 
-from .reading import SqliteReader
 from .records import compact, lock_facts, locks_text, micros
+from .teams import SqliteTeams
 
 __all__ = ["SqliteTransaction"]
 
 
-class SqliteTransaction(SqliteReader):
+class SqliteTransaction(SqliteTeams):
     """The statements over one connection."""
-
-    def _change(self, label: str, parameters: Any) -> int:
-        return self._run(label, parameters).rowcount
-
-    def _expect(self, label: str, parameters: Any, count: int = 1) -> None:
-        changed = self._change(label, parameters)
-        if changed != count:
-            raise StoreError(
-                f"{label} changed {changed} rows where {count} was expected; nothing was kept; "
-                "run `flowctl doctor`"
-            )
 
     # --- runs --------------------------------------------------------------------------------------
 

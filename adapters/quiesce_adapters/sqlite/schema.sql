@@ -34,6 +34,7 @@ CREATE TABLE runs (
     CHECK ((state = 'paused') = (locks <> '{}'))
 ) STRICT;
 CREATE INDEX runs_by_parent ON runs (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX runs_unwinding ON runs (parent_id) WHERE state = 'cancelled' AND lease_holder IS NOT NULL;
 CREATE INDEX runs_running ON runs (flow) WHERE state = 'running';
 CREATE INDEX runs_by_state ON runs (state, number);
 
@@ -48,7 +49,7 @@ CREATE TABLE blobs (
 CREATE TABLE pieces (
     run_id   TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
     piece    INTEGER NOT NULL,
-    kind     TEXT NOT NULL CHECK (kind IN ('branch', 'body', 'turn')),
+    kind     TEXT NOT NULL CHECK (kind IN ('branch', 'body', 'turn', 'directed')),
     state    TEXT NOT NULL CHECK (state IN ('queued', 'running', 'held', 'waiting', 'failed')),
     name     TEXT NOT NULL,
     position INTEGER NOT NULL,
@@ -61,8 +62,94 @@ CREATE TABLE pieces (
     woken    INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run_id, piece)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX pieces_by_state ON pieces (run_id, state);
+CREATE INDEX pieces_by_state ON pieces (run_id, state, kind);
+-- The one queue of each participant of a team, over all kinds of turns.
+CREATE UNIQUE INDEX queues ON pieces (run_id, name, position) WHERE kind IN ('turn', 'directed');
 CREATE INDEX pieces_woken ON pieces (run_id) WHERE woken = 1;
+
+-- Who takes part in a run of a team: the coordinator (place 0) and the members.
+CREATE TABLE participants (
+    run_id      TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    name        TEXT NOT NULL,
+    place       INTEGER NOT NULL,
+    digest      TEXT NOT NULL,                     -- of the code of the body
+    retries     INTEGER NOT NULL DEFAULT 0,
+    sequence    INTEGER NOT NULL DEFAULT 1,        -- the next place of its queue
+    incarnation INTEGER NOT NULL DEFAULT 1,
+    gone        INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tasks (
+    run_id    TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    number    INTEGER NOT NULL CHECK (number >= 1),
+    execution INTEGER NOT NULL,
+    title     TEXT NOT NULL,
+    goal      TEXT,
+    owner     TEXT,
+    state     TEXT NOT NULL CHECK (state IN ('pending', 'in_progress', 'completed', 'failed', 'cancelled')),
+    result    INTEGER,
+    reason    TEXT,
+    attempts  INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run_id, number),
+    FOREIGN KEY (run_id, owner) REFERENCES participants (run_id, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tasks_pending ON tasks (run_id, execution) WHERE state = 'pending';
+
+CREATE TABLE task_needs (
+    run_id TEXT NOT NULL,
+    task   INTEGER NOT NULL,
+    needs  INTEGER NOT NULL CHECK (needs <> task),
+    PRIMARY KEY (run_id, task, needs),
+    FOREIGN KEY (run_id, task) REFERENCES tasks (run_id, number) ON DELETE CASCADE,
+    FOREIGN KEY (run_id, needs) REFERENCES tasks (run_id, number)
+) STRICT, WITHOUT ROWID;
+
+-- One execution of one participant. While it lives it is a piece, whose state says whether it is queued,
+-- running or waiting; `ended_as` is null until then. A user-directed turn has no generation.
+CREATE TABLE turns (
+    run_id      TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    number      INTEGER NOT NULL CHECK (number >= 1),
+    execution   INTEGER NOT NULL,
+    participant TEXT NOT NULL,
+    incarnation INTEGER NOT NULL,
+    kind        TEXT NOT NULL CHECK (kind IN ('coordinator', 'task', 'inbox', 'user_directed')),
+    sequence    INTEGER NOT NULL,
+    generation  INTEGER,
+    source      TEXT NOT NULL,
+    task        INTEGER,
+    original    INTEGER,
+    child       TEXT,
+    prompt      INTEGER,
+    attempt     INTEGER NOT NULL DEFAULT 1,
+    ended_as    TEXT CHECK (ended_as IN ('completed', 'failed', 'cancelled', 'stale')),
+    reason      TEXT,
+    created_at  INTEGER NOT NULL,
+    started_at  INTEGER,
+    ended_at    INTEGER,
+    PRIMARY KEY (run_id, number),
+    FOREIGN KEY (run_id, participant) REFERENCES participants (run_id, name),
+    CHECK ((kind = 'user_directed') = (generation IS NULL)),
+    CHECK ((kind = 'task') = (task IS NOT NULL)),
+    CHECK ((ended_as IS NULL) = (ended_at IS NULL))
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX one_continuation ON turns (run_id, original) WHERE original IS NOT NULL;
+CREATE UNIQUE INDEX one_turn_per_task ON turns (run_id, task) WHERE task IS NOT NULL AND ended_as IS NULL;
+CREATE INDEX turns_of_body ON turns (run_id, child) WHERE child IS NOT NULL;
+CREATE INDEX turns_live ON turns (run_id) WHERE ended_as IS NULL;
+
+-- The inboxes of a team: what was sent to whom, and which turn has read it.
+CREATE TABLE mail (
+    number    INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id    TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    recipient TEXT NOT NULL,
+    sender    TEXT NOT NULL,
+    body      BLOB NOT NULL,
+    sent_at   INTEGER NOT NULL,
+    turn      INTEGER
+) STRICT;
+CREATE INDEX mail_of_run ON mail (run_id, number);
+CREATE INDEX mail_unread ON mail (run_id, recipient, number) WHERE turn IS NULL;
 
 CREATE TABLE groups (
     run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
@@ -136,6 +223,7 @@ CREATE TABLE receipts (
     released_at INTEGER,
     UNIQUE (episode_id, piece)
 ) STRICT;
+CREATE INDEX receipts_unresolved ON receipts (run_id) WHERE drain IN ('pending', 'overdue');
 
 CREATE TABLE holds (
     number      INTEGER PRIMARY KEY,

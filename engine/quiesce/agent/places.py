@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from quiesce import codec
-from quiesce.agent.traps import Act, Ask, Draw, Receive, Send, Sleep, Spawn, Trap, Wait
+from quiesce.agent.traps import Act, Ask, Command, Draw, Look, Receive, Send, Sleep, Spawn, Trap, Wait
 from quiesce.rules.requests import UNSET
 
 __all__ = ["digest_of", "name_of"]
@@ -34,8 +34,10 @@ def name_of(trap: Trap) -> str:
             return run_id
         case Act(verb, run_id):
             return f"{verb} {run_id}"
-        case Draw(what):
+        case Draw(what) | Look(what):
             return what
+        case Command(order):
+            return str(order.verb)
     raise AssertionError(f"{type(trap).__name__} has no place")
 
 
@@ -64,6 +66,12 @@ def digest_of(trap: Trap) -> str:
             facts = flow.kind  # its input is checked and stored by the start itself
         case Wait(_, until):
             facts = until
+        case Command(order):
+            arguments = order.arguments()
+            if order.packs is not None:
+                packed = codec.encode(arguments.pop(order.packs), place=order.packs)
+                arguments["packed"] = codec.digest(packed)
+            facts = [order.verb, codec.jsonable(arguments, place="order")]
         case Act(_, _, arguments):
             facts = [None if item is UNSET else codec.jsonable(item, place="argument") for item in arguments]
     return codec.digest(codec.encode(facts))

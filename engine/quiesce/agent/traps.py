@@ -20,10 +20,12 @@ __all__ = [
     "Ask",
     "Attempt",
     "Begin",
+    "Command",
     "ContinueAsNew",
     "Doubt",
     "Draw",
     "Finish",
+    "Look",
     "Receive",
     "Safepoint",
     "Send",
@@ -112,6 +114,23 @@ class Act(Trap):
     verb: str
     run_id: str
     arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command(Trap):
+    """An order to the team whose turn this body is; gives the `gives` of its ack: the task, the messages."""
+
+    kind: ClassVar[str | None] = "order"
+    order: Any
+    gives: Literal["task", "messages"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Look(Trap):
+    """What the team of this body has now; recorded, so that it stays the same."""
+
+    kind: ClassVar[str | None] = "look"
+    what: Literal["tasks"]
 
 
 @dataclass(frozen=True, slots=True)

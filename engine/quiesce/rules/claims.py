@@ -44,7 +44,7 @@ def current(tx: Reader, run_id: str, holder: int, epoch: int) -> RunRecord:
 def claim(tx: Transaction, run_id: str, me: int) -> RunRecord | None:
     """Take the lease of a run that nobody living drives; None if somebody does, or nothing is to drive."""
     run = found(tx, run_id)
-    if run.state not in (RunState.RUNNING, RunState.PAUSED):
+    if run.state not in (RunState.RUNNING, RunState.PAUSED, RunState.IDLE):
         return None
     if run.lease_holder is not None and run.lease_holder != me:
         if tx.alive(run.lease_holder):
@@ -65,10 +65,11 @@ def forget_lease(tx: Transaction, run: RunRecord) -> None:
     """The holder is gone: what it ran is queued again, what it should have drained is absent."""
     if run.lease_holder is None:
         return
-    tx.requeue(run.id, lost=True)
-    if run.episode_id is not None:
-        tx.drain(run.episode_id, "absent", only=("pending", "overdue"))
-        settle_drain(tx, run)
+    if run.kind != "team":  # whose turns run under the leases of their bodies' runs
+        tx.requeue(run.id, lost=True)
+        if run.episode_id is not None:
+            tx.drain(run.episode_id, "absent", only=("pending", "overdue"))
+            settle_drain(tx, run)
     run.lease_holder = None
     run.lease_epoch += 1
     tx.save_run(run, generation=run.generation)
@@ -108,13 +109,17 @@ def hand_back(tx: Transaction, run_id: str, me: int, epoch: int) -> None:
     run = tx.run(run_id)
     if run is None or run.lease_holder != me or run.lease_epoch != epoch:
         return
-    tx.requeue(run.id, lost=False)
-    if run.episode_id is not None:
-        tx.drain(run.episode_id, "released", only=("pending", "overdue"))
-        settle_drain(tx, run)
+    if run.kind != "team":
+        tx.requeue(run.id, lost=False)
+        if run.episode_id is not None:
+            tx.drain(run.episode_id, "released", only=("pending", "overdue"))
+            settle_drain(tx, run)
     run.lease_holder = None
     tx.save_run(run, generation=run.generation)
     tx.log(run, "handed-back", None, None, {"worker": me})
+    outer = tx.run(run.parent_id) if run.parent_id is not None else None
+    if outer is not None and outer.kind == "team" and run.state is RunState.CANCELLED:
+        tx.log(outer, "body-unwound", None, None, {"child": run.id})  # its participant is free again
 
 
 def takeover(tx: Transaction, request: Request, run_id: str) -> Ack:

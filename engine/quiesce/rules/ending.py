@@ -14,12 +14,13 @@ from typing import Any
 
 from quiesce.errors import Fenced, IllegalTransition
 from quiesce.records import RunRecord
-from quiesce.rules import journals
+from quiesce.rules import journals, turns
 from quiesce.rules.claims import forget_lease
 from quiesce.rules.fence import rest, rest_around
-from quiesce.rules.release import WAITING_LOCKS, go, leave_or_wait, lift_parent_locks
+from quiesce.rules.release import go, go_around, leave_or_wait, lift_parent_lock, lift_parent_locks
 from quiesce.rules.requests import Request, finish, found, replay
-from quiesce.rules.starting import enclosing_fence
+from quiesce.rules.standing import WAITING_LOCKS
+from quiesce.rules.starting import Definition, accept, enclosing_fence
 from quiesce.runs import Ack, Lock
 from quiesce.states import ENDED, RunEvent, RunState, advance
 from quiesce.store import Transaction
@@ -29,7 +30,9 @@ __all__ = [
     "cancel",
     "complete",
     "continue_as_new",
+    "end_body",
     "fail",
+    "go_on_with_body",
     "reset",
     "restart_from",
     "retry",
@@ -87,6 +90,8 @@ def _tell_parent(tx: Transaction, run: RunRecord) -> None:
         row.child == run.id and row.state == "waiting" for row in tx.pieces(parent.id)
     ):
         return  # it was reset after its end had been heard
+    if parent.kind == "team":
+        turns.body_ended(tx, parent, run)
     tx.wake(parent.id, [run.parent_piece], child=run.id)
     tx.log(parent, "child-ended", None, None, {"child": run.id, "state": run.state.value})
     episode = tx.episode(parent.episode_id) if parent.episode_id else None
@@ -140,6 +145,16 @@ def _cancel(tx: Transaction, run: RunRecord, request: Request) -> None:
     tx.log(run, "cancelled", request.actor, request.id, {"reason": request.reason})
 
 
+def end_body(tx: Transaction, child: RunRecord, why: str) -> None:
+    """Cancel the run of a turn's body, which is over for another reason than its own end."""
+    _cancel(tx, child, Request("cancel", child.id, why, child.parent_id or "", why, remember=False))
+
+
+def go_on_with_body(tx: Transaction, child: RunRecord, why: str) -> None:
+    """Another attempt of a turn whose body failed: what that recorded is not done again."""
+    _go_on(tx, child, Request("retry", child.id, why, child.parent_id or "", why, remember=False))
+
+
 def abandon_children(tx: Transaction, run: RunRecord) -> None:
     """A body that keeps no journal begins again: what it started before is not its any more."""
     _cancel_descendants(tx, run, f"the body of run {run.id} begins again")
@@ -163,6 +178,7 @@ def reset(tx: Transaction, request: Request, run_id: str) -> Ack:
         return known
     run = found(tx, run_id)
     state = advance(run.id, run.state, RunEvent.RESET, has_input=run.has_input)
+    _refuse_body(tx, run, "reset")
     transitioned = run.state is not RunState.CREATED
     if transitioned:
         seen = run.generation
@@ -190,13 +206,13 @@ def retry(
     request: Request,
     run_id: str,
     *,
-    accepted: tuple[str, Any] | None = None,
+    accepted: Definition | None = None,
     leave_journal: bool = False,
 ) -> Ack:
     """Continue a failed run from the point that failed, or a paused one in spite of its fault.
 
     What finished is not run again; what failed or was in flight is queued again with its input; open
-    holds are open again. `accepted` is the (version, signature) of changed code to go on with;
+    holds are open again. `accepted` is the definition in changed code to go on with;
     `leave_journal` lets an agent's body leave its journal where that does not fit any more.
 
     Raises:
@@ -207,6 +223,8 @@ def retry(
         return known
     run = found(tx, run_id)
     advance(run.id, run.state, RunEvent.RETRY, has_input=run.has_input)
+    if run.state is RunState.FAILED:
+        _refuse_body(tx, run, "retry")
     if (outer := enclosing_fence(tx, run)) is not None:
         raise Fenced(f"run {run.id!r} cannot be retried: the enclosing run {outer!r} is paused or failed")
     if run.state is RunState.PAUSED and "fault" not in run.locks and accepted is None:
@@ -218,8 +236,7 @@ def retry(
             f"{', '.join(sorted(run.locks))}; resume or answer it",
         )
     if accepted is not None:
-        run.version = accepted[0]
-        run.signature = tx.put_value(run.id, accepted[1])
+        accept(tx, run, accepted)
     if leave_journal and run.kind == "agent":
         journals.accept(tx, run)
     if run.state is RunState.FAILED:
@@ -237,6 +254,7 @@ def retry(
     if run.locks.keys() <= WAITING_LOCKS:
         lift_parent_locks(tx, run, request)
     moved = leave_or_wait(tx, run, request)
+    go_around(tx, run, request)
     return finish(tx, request, Ack(request.id, run.id, moved, found(tx, run.id).generation))
 
 
@@ -276,7 +294,21 @@ def restart_from(tx: Transaction, request: Request, run_id: str, position: int) 
     run.locks.pop("fault", None)
     tx.log(run, "restarted", request.actor, request.id, {"from": position, "reason": request.reason})
     moved = leave_or_wait(tx, run, request)
+    go_around(tx, run, request)
     return finish(tx, request, Ack(request.id, run.id, moved, found(tx, run.id).generation))
+
+
+def _refuse_body(tx: Transaction, run: RunRecord, verb: str) -> None:
+    """The run of a turn's body goes on with its team alone, which tries again by its own rules."""
+    team = tx.run(run.parent_id) if run.parent_id is not None else None
+    if team is not None and team.kind == "team":
+        raise IllegalTransition(
+            run.id,
+            run.state,
+            verb,
+            f"cannot {verb} run {run.id!r}: it is the body of turn {run.parent_piece} of team run "
+            f"{team.id!r}; {verb} that run, or give it a new task",
+        )
 
 
 def _go_on(tx: Transaction, run: RunRecord, request: Request) -> None:
@@ -289,13 +321,22 @@ def _go_on(tx: Transaction, run: RunRecord, request: Request) -> None:
     run.lease_epoch += 1
     run.updated_at = tx.now
     tx.save_run(run, generation=seen)
-    tx.requeue(run.id, lost=False)
+    if run.kind == "team":
+        turns.go_on(tx, run)
+    else:
+        tx.requeue(run.id, lost=False)
     tx.log(run, "retried", request.actor, request.id, {"reason": request.reason})
     for child_id in [*(row.child for row in tx.pieces(run.id)), journals.reopen(tx, run)]:
         child = tx.run(child_id) if child_id is not None else None
         if child is not None and child.state is RunState.FAILED:
             _go_on(tx, child, request)
-    lift_parent_locks(tx, run, request)
+    if run.kind == "team":
+        for row in tx.pieces(run.id):
+            body = tx.run(row.child) if row.child is not None and row.state != "queued" else None
+            if body is not None:
+                lift_parent_lock(tx, body, request)
+    else:
+        lift_parent_locks(tx, run, request)
     rest(tx, run)
 
 
@@ -312,6 +353,9 @@ def _close_episode(tx: Transaction, run: RunRecord, ended_as: str) -> None:
 
 
 def _clear_frontier(tx: Transaction, run: RunRecord) -> None:
+    if run.kind == "team":
+        tx.end_turns(run.id, "cancelled", f"the run is {run.state}")
+        tx.end_tasks(run.id, "cancelled", f"the run is {run.state}")
     tx.drop_pieces(run.id, None)
     tx.drop_groups(run.id, None)
     tx.put_counters(run.id, None)

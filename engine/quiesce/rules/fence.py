@@ -14,9 +14,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from quiesce.records import EpisodeRecord, RunRecord
+from quiesce.rules import standing, turns
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.runs import Lock, PauseAck
-from quiesce.states import ENDED, RunEvent, RunState, advance
+from quiesce.states import RunEvent, RunState, advance
 from quiesce.store import Transaction
 
 __all__ = ["fence", "mark_overdue", "pause", "release_piece", "rest", "rest_around", "settle_drain"]
@@ -40,7 +41,7 @@ def pause(tx: Transaction, request: Request, run_id: str, drain_until: datetime)
             run.updated_at = tx.now
             tx.save_run(run, generation=run.generation)
             # A hold alone stops only its piece, so children of a run paused by holds may still run.
-            tx.fence_descendants(run.id, _parent_lock(run, lock), drain_until)
+            _fence_below(tx, run, lock, drain_until)
         counts = tx.drain_counts(run.episode_id) if run.episode_id else {}
         tx.log(
             run, "pause-requested", request.actor, request.id, {"reason": request.reason, "locked": locked}
@@ -100,7 +101,10 @@ def fence(
     run.episode_id = f"{run.id}:{run.generation}"
     run.updated_at = tx.now
     tx.save_run(run, generation=seen)
-    captured, draining = tx.capture(run, run.episode_id)
+    team = run.kind == "team"
+    if team and tree:  # first: whether a turn still runs is what the fence of its body's run found
+        _fence_below(tx, run, lock, drain_until)
+    captured, draining = (tx.capture_turns if team else tx.capture)(run, run.episode_id)
     tx.open_episode(
         EpisodeRecord(
             id=run.episode_id,
@@ -113,8 +117,8 @@ def fence(
             quiescent_at=None if draining else tx.now,
         )
     )
-    if tree:
-        tx.fence_descendants(run.id, _parent_lock(run, lock), drain_until)
+    if tree and not team:
+        _fence_below(tx, run, lock, drain_until)
     tx.log(
         run,
         "paused",
@@ -133,13 +137,13 @@ def rest(tx: Transaction, run: RunRecord) -> None:
     """
     if run.state is RunState.RUNNING:
         counts = tx.piece_counts(run.id)
-        if counts.get("queued") or counts.get("running"):
+        if run.kind != "team" and (counts.get("queued") or counts.get("running")):
             return
         held, waiting = counts.get("held", 0), counts.get("waiting", 0)
         if not held and not waiting:
             return
-        children = [child for child in tx.children(run.id) if child.state not in ENDED]
-        if any(child.state not in (RunState.PAUSED, RunState.CREATED) for child in children):
+        children = standing.waited_for(tx, run)
+        if children is None:
             return
         asks = held or any("holds" in child.locks for child in children)
         asked = [hold.reason for hold in tx.open_holds(run.id)] if held else []
@@ -155,6 +159,8 @@ def rest(tx: Transaction, run: RunRecord) -> None:
 def rest_around(tx: Transaction, run: RunRecord) -> None:
     """The run is held: so is the enclosing one, if it waits for nothing else."""
     if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
+        if parent.kind == "team":
+            turns.child_rests(tx, parent, run)
         rest(tx, parent)
 
 
@@ -178,7 +184,30 @@ def settle_drain(tx: Transaction, run: RunRecord) -> None:
         episode.quiescent_at = tx.now
         tx.save_episode(episode)
         tx.log(run, "quiescent", None, None, {})
+        _tell_team(tx, run, "released" if counts.get("released") else "absent")
         rest_around(tx, run)
+
+
+def _tell_team(tx: Transaction, run: RunRecord, drain: str) -> None:
+    """The body of a team's turn has yielded: so has the turn."""
+    team = tx.run(run.parent_id) if run.parent_id is not None else None
+    if team is not None and team.kind == "team":
+        turns.yielded(tx, team, run, drain)
+        if team.state is RunState.PAUSED:
+            settle_drain(tx, team)
+
+
+def _fence_below(tx: Transaction, run: RunRecord, lock: Lock, drain_until: datetime) -> None:
+    """Fence the descendants of a run; of a team among them what its turns are is captured here."""
+    for run_id in tx.fence_descendants(run.id, _parent_lock(run, lock), drain_until):
+        below = tx.run(run_id)
+        if below is None or below.kind != "team" or below.episode_id is None:
+            continue
+        _, draining = tx.capture_turns(below, below.episode_id)
+        episode = tx.episode(below.episode_id)
+        if draining and episode is not None:
+            episode.quiescent_at = None
+            tx.save_episode(episode)
 
 
 def mark_overdue(tx: Transaction, episode_id: str) -> int:

@@ -151,6 +151,9 @@ def tree_holds(tx: Reader, run: RunRecord, prefix: str = "") -> list[tuple[HoldR
 
 
 def _piece_name(tx: Reader, run: RunRecord, child: RunRecord) -> str:
+    if run.kind == "team" and child.parent_piece is not None:
+        turn = tx.turn(run.id, child.parent_piece)
+        return f"{turn.participant}#{turn.number}" if turn is not None else child.entry
     return next(
         (f"{row.name}#{row.piece}" if row.piece != 1 else row.name)
         for row in tx.pieces(run.id)

@@ -23,27 +23,28 @@ from quiesce.errors import (
     UnknownHold,
 )
 from quiesce.records import HoldRecord, RunRecord
+from quiesce.rules import continuing, turns
 from quiesce.rules.claims import forget_lease
 from quiesce.rules.holds import check_answer, failed_around, judge, tree_holds
 from quiesce.rules.requests import UNSET, Request, finish, found, replay
-from quiesce.rules.starting import enclosing_fence, first_piece
+from quiesce.rules.standing import WAITING_LOCKS, can_run
+from quiesce.rules.starting import begin, enclosing_fence
 from quiesce.runs import AnswerAck, Lock, ResumeAck
 from quiesce.states import RunEvent, RunState, advance
 from quiesce.store import Reader, Transaction
 
 __all__ = [
-    "WAITING_LOCKS",
     "answer",
     "expire",
     "go",
+    "go_around",
     "leave_or_wait",
+    "lift_parent_lock",
     "lift_parent_locks",
     "resume",
     "sole_hold",
 ]
 
-WAITING_LOCKS = frozenset({"holds", "child"})
-"""Locks that an answer lifts by itself; every other one needs a verb."""
 LIFTED_BY_RESUME = frozenset({"operator", "fault"})
 
 
@@ -156,10 +157,9 @@ def _restart(tx: Transaction, request: Request, run: RunRecord, state: RunState)
     if run.state is RunState.CREATED:
         run.state, run.updated_at = state, tx.now
         tx.save_run(run, generation=run.generation)
-        tx.put_pieces(run.id, [first_piece(run)])
+        begin(tx, run)
         tx.log(run, "started", request.actor, request.id, {"reason": request.reason})
-        if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
-            go(tx, parent, request)
+        go_around(tx, run, request)
         return ResumeAck(request.id, run.id, True, run.generation)
     if run.lease_holder is not None and tx.alive(run.lease_holder):
         raise NotResumable(
@@ -181,6 +181,9 @@ def _resume_paused(
         raise Fenced(
             f"run {run.id!r} cannot be resumed by itself: {run.locks['parent'].reason}; resume that run"
         )
+    if run.kind == "team":
+        continuing.reconcile(tx, run)
+        run = found(tx, run.id)
     episode_id, seen = run.episode_id, run.generation
     if "fault" in run.locks and fault is not None:
         tx.log(run, "resume-requested", request.actor, request.id, {"fault": fault})
@@ -200,8 +203,7 @@ def _resume_paused(
             del run.locks[kind]
         lift_parent_locks(tx, run, request)
         leave_or_wait(tx, run, request)
-        if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
-            go(tx, parent, request)
+        go_around(tx, run, request)
     run = found(tx, run.id)
     moved = run.generation != seen
     if not moved:
@@ -286,9 +288,17 @@ def go(tx: Transaction, run: RunRecord, request: Request) -> bool:
     moved = _leave(tx, run, request)
     if not moved:
         _forget_holds_lock(tx, run)
-    if run.parent_id is not None and (parent := tx.run(run.parent_id)) is not None:
-        go(tx, parent, request)
+    go_around(tx, run, request)
     return moved
+
+
+def go_around(tx: Transaction, run: RunRecord, request: Request) -> None:
+    """Let the run around this one go on, if that only waited for it."""
+    if run.parent_id is None or (parent := tx.run(run.parent_id)) is None:
+        return
+    if parent.kind == "team":
+        turns.child_goes(tx, parent, found(tx, run.id))
+    go(tx, parent, request)
 
 
 def _forget_holds_lock(tx: Transaction, run: RunRecord) -> None:
@@ -306,7 +316,7 @@ def _child_lock(tx: Reader) -> Lock:
 
 
 def _leave(tx: Transaction, run: RunRecord, request: Request) -> bool:
-    if run.state is not RunState.PAUSED or not run.locks.keys() <= WAITING_LOCKS or not _can_run(tx, run):
+    if run.state is not RunState.PAUSED or not run.locks.keys() <= WAITING_LOCKS or not can_run(tx, run):
         return False
     seen, episode_id = run.generation, run.episode_id
     run.state = advance(run.id, run.state, RunEvent.RESUME)
@@ -317,42 +327,41 @@ def _leave(tx: Transaction, run: RunRecord, request: Request) -> bool:
     tx.save_run(run, generation=seen)
     counts = {}
     if episode_id is not None and (episode := tx.episode(episode_id)) is not None:
-        counts["carried"] = tx.decide(episode_id, "carried", held=True)
-        counts["continued"] = tx.decide(episode_id, "continued")
+        if run.kind == "team":
+            counts = continuing.continue_turns(tx, run, episode_id)
+        else:
+            counts["carried"] = tx.decide(episode_id, "carried", held=True)
+            counts["continued"] = tx.decide(episode_id, "continued")
         episode.closed_at, episode.ended_as = tx.now, "resumed"
         tx.save_episode(episode)
     tx.log(run, "resumed", request.actor, request.id, {"reason": request.reason, **counts})
-    lift_parent_locks(tx, run, request)
+    if run.kind != "team":  # whose bodies go on when their turns are promoted
+        lift_parent_locks(tx, run, request)
     return True
 
 
-def _can_run(tx: Reader, run: RunRecord) -> bool:
-    """Whether a piece of the run could begin, or runs, if the locks of the run were gone."""
-    counts = tx.piece_counts(run.id)
-    if counts.get("queued") or counts.get("running"):
-        return True
-    if not counts.get("waiting"):
-        return not counts.get("held")
-    return any(_could_run(tx, child) for child in tx.children(run.id))
-
-
-def _could_run(tx: Reader, child: RunRecord) -> bool:
-    if child.state is RunState.PAUSED and "parent" in child.locks:
-        return child.locks.keys() <= WAITING_LOCKS | {"parent"} and _can_run(tx, child)
-    return child.state is RunState.RUNNING
-
-
 def lift_parent_locks(tx: Transaction, run: RunRecord, request: Request) -> None:
-    """An enclosing run is let go: so are the runs inside it that no lock of their own keeps."""
+    """An enclosing run is let go: so are the runs inside it that no lock of their own keeps.
+
+    Of a team only those that wait for answers: the others go on when their turns are promoted.
+    """
+    if run.kind == "team":
+        continuing.lift_from_waiting(tx, run)
+        return
     for child in tx.children(run.id):
-        if child.locks.pop("parent", None) is None:
-            continue
-        if child.locks.keys() <= WAITING_LOCKS:
-            lift_parent_locks(tx, child, request)
-            leave_or_wait(tx, child, request)
-        else:
-            child.updated_at = tx.now
-            tx.save_run(child, generation=child.generation)
+        lift_parent_lock(tx, child, request)
+
+
+def lift_parent_lock(tx: Transaction, child: RunRecord, request: Request) -> None:
+    """A run is not kept by the one around it any more; it goes on, unless a lock of its own keeps it."""
+    if child.locks.pop("parent", None) is None:
+        return
+    if child.locks.keys() <= WAITING_LOCKS:
+        lift_parent_locks(tx, child, request)
+        leave_or_wait(tx, child, request)
+    else:
+        child.updated_at = tx.now
+        tx.save_run(child, generation=child.generation)
 
 
 def leave_or_wait(tx: Transaction, run: RunRecord, request: Request) -> bool:

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from quiesce.errors import Fenced
-from quiesce.records import PieceRow, RunRecord
+from quiesce.records import ParticipantRow, PieceRow, RunRecord
+from quiesce.rules import turns
 from quiesce.rules.requests import Request, finish, replay
 from quiesce.runs import Ack
 from quiesce.states import RunEvent, RunState, advance
 from quiesce.store import Reader, Transaction
 
-__all__ = ["Definition", "create", "enclosing_fence", "first_piece", "fork", "start"]
+__all__ = ["Definition", "accept", "begin", "create", "enclosing_fence", "first_piece", "fork", "start"]
 
 PIECE_KINDS = {"graph": "branch", "agent": "body", "team": "turn"}
 
@@ -31,6 +32,8 @@ class Definition:
     kind: str
     entry: str
     signature: Any
+    participants: tuple[ParticipantRow, ...] = ()
+    """Of a team."""
 
 
 def first_piece(run: RunRecord) -> PieceRow:
@@ -40,19 +43,35 @@ def first_piece(run: RunRecord) -> PieceRow:
     )
 
 
+def begin(tx: Transaction, run: RunRecord) -> None:
+    """Put down where a run that has its input begins."""
+    if run.kind == "team":
+        turns.begin(tx, run)
+    else:
+        tx.put_pieces(run.id, [first_piece(run)])
+
+
+def accept(tx: Transaction, run: RunRecord, what: Definition) -> None:
+    """Somebody goes on with changed code: the record of the run says so, and is written by the caller."""
+    run.version = what.version
+    run.signature = tx.put_value(run.id, what.signature)
+    if what.participants:
+        turns.renew(tx, run, what.participants)
+
+
 def enclosing_fence(tx: Reader, run: RunRecord) -> str | None:
     """The id of the enclosing run whose pause or failure keeps this one from going, or None."""
-    parent_id = run.parent_id
+    parent_id, inner = run.parent_id, run
     while parent_id is not None:
         parent = tx.run(parent_id)
-        if parent is None:
+        if parent is None or turns.is_directed(tx, parent, inner):
             return None
         if parent.state is RunState.FAILED or not parent.locks.keys() <= {"holds", "child"}:
             return parent.id
         episode = tx.episode(parent.episode_id) if parent.episode_id is not None else None
         if episode is not None and episode.cause == "pause":  # its own, which stops siblings too
             return parent.id
-        parent_id = parent.parent_id
+        parent_id, inner = parent.parent_id, parent
     return None
 
 
@@ -91,7 +110,7 @@ def start(
     run.state, run.updated_at = state, tx.now
     run.input = tx.put_value(run.id, value)
     tx.save_run(run, generation=run.generation)
-    tx.put_pieces(run.id, [first_piece(run)])
+    begin(tx, run)
     tx.log(run, "started", request.actor, request.id, {"reason": request.reason})
     return finish(tx, request, Ack(request.id, run.id, True, run.generation))
 
@@ -150,6 +169,8 @@ def _insert(
         parent_piece=parent[1] if parent else None,
     )
     tx.insert_run(run)
+    if what.participants:
+        tx.put_participants(run_id, what.participants)
     if what.signature is not None:
         run.signature = tx.put_value(run_id, what.signature)
         tx.save_run(run, generation=run.generation)

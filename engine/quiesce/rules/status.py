@@ -7,6 +7,7 @@ written that down yet. Source: spec engine, 3, 4 (status) and 5.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Literal
 
 from quiesce import codec
@@ -64,13 +65,22 @@ def _phase(
         return "cancelling", 0, 0
     if run.state is not RunState.PAUSED or episode is None:
         return None, 0, 0
-    if episode.quiescent_at is not None or not holder_lives:
+    if episode.quiescent_at is not None or not (holder_lives or run.kind == "team"):
         return "quiescent", 0, 0
-    counts = tx.drain_counts(episode.id)
+    counts = _of_the_living(tx, run) if run.kind == "team" else tx.drain_counts(episode.id)
     pending, overdue = counts.get("pending", 0), counts.get("overdue", 0)
     if tx.now >= episode.drain_until:
         pending, overdue = 0, pending + overdue
     return ("draining" if pending or overdue else "quiescent"), pending, overdue
+
+
+def _of_the_living(tx: Reader, run: RunRecord) -> Counter[str]:
+    """How the turns of a team drain; a turn whose process died does not drain any more."""
+    return Counter(
+        row.drain
+        for row in tx.unresolved(run.id)
+        if row.episode_id == run.episode_id and tx.alive(row.holder)
+    )
 
 
 def _recoverable(
