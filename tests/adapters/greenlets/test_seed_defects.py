@@ -74,7 +74,7 @@ async def test_paused_bodies_have_no_threads() -> None:
         runs += [await rt.start(body, number) for number in range(1, 1000)]
         for run in runs:
             assert isinstance(await run.settled(), Paused)
-        assert threading.active_count() == with_one
+        assert threading.active_count() <= with_one  # idle ones of others may end meanwhile
         await runs[500].answer("yes")
         assert await runs[500].result() == [500, "yes"]
 
