@@ -5,6 +5,7 @@ Over both stores: a wait is a row on disk, where other processes must see it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from quiesce import (
     spawn,
 )
 from quiesce.agent import RunHandle
+from quiesce.rules.status import event_value
 
 pytestmark = pytest.mark.anyio
 
@@ -239,3 +241,69 @@ async def test_a_time_out_does_not_end_the_wait_for_a_person(store: Path | None)
             assert [hold.state for hold in await rt.holds("r")] == ["open"]
             await run.answer("here I am")
             assert await run.result() == [True, "done"]
+
+
+# --- verbs ----------------------------------------------------------------------------------------------
+
+
+@agent
+def asks(word: str) -> Any:
+    return pause(word)
+
+
+@agent
+def directs(others: str) -> list[Any]:
+    """Uses every verb on runs inside it, and on one beside it, and says what became of them."""
+    one, two, three, four = (spawn(asks, str(number)) for number in range(4))
+    beside = RunHandle(others)
+    for run in (one, two, three, four, beside):
+        run.settled()
+    acks = [one.resume(), two.pause("stop it"), two.resume("let go"), three.reject("no"), four.cancel()]
+    acks.append(beside.answer("from inside"))
+    pause("between")
+    found = [one.result(), two.result(), beside.result()]
+    for run in (three, four):
+        try:
+            run.result()
+        except errors.QuiesceError as error:
+            found.append(type(error).__name__)
+    return [*found, [ack.request_id for ack in acks], [run.status().state.value for run in (one, four)]]
+
+
+async def test_the_verbs_of_a_body_on_other_runs_are_done_once(store: Path | None) -> None:
+    """Source: cases agent S27, B15; spec agent, journal: executed again, a body repeats no verb."""
+    async with Runtime(store, flows=[directs, asks]) as rt:
+        await rt.start(asks, "beside?", run_id="beside")
+        run = await rt.start(directs, "beside", run_id="r")
+        with anyio.fail_after(20):
+            first = await run.settled()
+            assert isinstance(first, Paused)
+            assert first.reason == "between"
+        if store is None:
+            await run.answer("on")
+            value = await run.result()
+    if store is not None:
+        async with Runtime(store, flows=[directs, asks]) as rt:
+            before = counts(rt)
+            await rt.answer(first.holds[0].id, "on")
+            with anyio.fail_after(20):
+                value = await (await rt.get("r")).result()
+            assert counts(rt) == before
+    *found, acks, states = value
+    rejected = "Rejected" if store is None else "RunFailed"  # spec engine, 5: where another process ran it
+    assert found == [None, "let go", "from inside", rejected, "RunCancelled"]
+    assert len(set(acks)) == 6
+    assert states == ["completed", "cancelled"]
+
+
+VERBS = {"resumed", "paused", "answered", "rejected", "dropped"}
+
+
+def counts(rt: Runtime) -> Counter[tuple[str, str]]:
+    """How often each run that a body directed was resumed, rejected, answered and so on."""
+    log = map(event_value, rt.backend.host.read(lambda tx: tx.events(None, 0, 10_000)))
+    return Counter(
+        (row.run_id, row.kind)
+        for row in log
+        if (row.run_id != "r" and row.kind in VERBS) or (row.run_id, row.kind) == ("r.4", "cancelled")
+    )
