@@ -2,7 +2,8 @@
 
 A form: yes or no for a boolean, a numbered choice for an enum, a line for text and numbers, field by
 field for an object, item by item for an array. What was typed is checked against the schema, and asked
-again with the reason. A schema that no form fits is asked for as JSON.
+again with the reason. A schema that no form fits is asked for as JSON. Where only true fits, that is asked
+too: nobody approves by leaving the rest of a form as it is.
 
 `ask` is a generator: it yields what to show and is sent the line that came back, so it reads from a
 terminal, a pipe or a test alike.
@@ -17,7 +18,7 @@ from typing import Any
 from quiesce import codec
 from quiesce.errors import AnswerRejected
 
-__all__ = ["Form", "ask", "example", "outline"]
+__all__ = ["Declined", "Form", "ask", "example", "outline"]
 
 Form = Generator[str, str, Any]
 """Yields prompts, is sent lines, returns the value."""
@@ -27,8 +28,12 @@ _YES = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": 
 _DEPTH = 8  # levels of a schema that are asked field by field
 
 
+class Declined(Exception):
+    """The person said no where only a yes fits, so there is no value."""
+
+
 def ask(schema: Schema | None, name: str = "answer") -> Form:
-    """Ask until the value fits the schema; without one, any JSON value does."""
+    """Ask until the value fits the schema; without one, any JSON value does. Raises Declined."""
     root = schema or {}
     while True:
         value = yield from _ask(root, root, name, 0)
@@ -42,6 +47,10 @@ def ask(schema: Schema | None, name: str = "answer") -> Form:
 
 def _ask(schema: Schema, root: Schema, name: str, depth: int) -> Form:
     schema = _resolved(schema, root)
+    if schema.get("const") is True:
+        if not (yield from _leaf({"type": "boolean"}, "boolean", name)):
+            raise Declined
+        return True
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
@@ -90,7 +99,8 @@ def _leaf(schema: Schema, kind: object, name: str) -> Form:
             return default
         try:
             value = _read(line, kind)
-            codec.check_schema(value, {**schema, "$defs": {}} if "$ref" in str(schema) else schema)
+            fits = {**schema, "$defs": {}} if "$ref" in str(schema) else schema
+            codec.check_schema(value, fits, place=name.rpartition("\n")[2])
         except (ValueError, AnswerRejected) as refused:
             problem = f"{refused}\n"
             continue

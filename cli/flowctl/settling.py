@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -182,7 +183,8 @@ def _tell_what_is_held(status: RunStatus, settings: Settings) -> None:
         for line in describe.hold_lines(hold, settings, now):
             render.say(line)
     if not status.holds or any(lock.kind == "operator" for lock in status.locks):
-        render.say(f"go on:  {settings.command('resume', status.id)}")
+        verb = "explain" if any(lock.kind == "fault" for lock in status.locks) else "resume"
+        render.say(f"go on:  {settings.command(verb, status.id)}")
 
 
 # --- asking --------------------------------------------------------------------------------------------
@@ -193,7 +195,7 @@ async def _answer_in_place(rt: Runtime, settings: Settings, hold: Hold) -> bool:
     for line in describe.question_lines(hold, settings, wiring.clock().now()):
         render.say(line, err=True)
     newest = rt.backend.host.read(lambda tx: tx.last_event())
-    filled: list[Any] | None = None
+    filled: list[Any] | _No | None = None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_until_settled_elsewhere, rt, hold, newest, tasks.cancel_scope.cancel)
         filled = await _fill_in(prompts.ask(hold.expects))
@@ -205,7 +207,11 @@ async def _answer_in_place(rt: Runtime, settings: Settings, hold: Hold) -> bool:
         render.note(f"\n{status.id} stays paused; {_go_on(status, settings)}")
         return False
     try:
-        await rt.answer(hold.id, filled[0], actor=settings.actor, reason=settings.reason)
+        said: dict[str, Any] = {"actor": settings.actor, "reason": settings.reason}
+        if isinstance(filled, _No):
+            await rt.reject(hold.id, filled.message, **said)
+        else:
+            await rt.answer(hold.id, filled[0], **said)
     except (*GONE, IllegalTransition, AnswerRejected) as refused:
         render.note(str(refused))
     return True
@@ -219,7 +225,14 @@ async def _until_settled_elsewhere(rt: Runtime, hold: Hold, newest: int, stop: C
     stop()
 
 
-async def _fill_in(form: prompts.Form) -> list[Any]:
+@dataclass(frozen=True)
+class _No:
+    """A person refused."""
+
+    message: str
+
+
+async def _fill_in(form: prompts.Form) -> list[Any] | _No:
     """What a person answered, in a list; an empty one if they ended the input instead."""
     lines = _Lines()
     prompt = next(form)
@@ -232,6 +245,10 @@ async def _fill_in(form: prompts.Form) -> list[Any]:
             prompt = form.send(line)
     except StopIteration as done:
         return [done.value]
+    except prompts.Declined:
+        click.echo("refused; why? (the run is told): ", nl=False, err=True)
+        message = await lines.read()
+        return [] if message is None else _No(message)
 
 
 class _Lines:

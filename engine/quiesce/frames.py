@@ -18,6 +18,7 @@ from quiesce.runs import Value
 
 __all__ = ["Frame", "innermost", "stack"]
 
+_LOOPS = {"anyio", "asyncio", "trio"}
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -69,9 +70,17 @@ def _shown(frame: FrameType) -> Frame:
     )
 
 
-def innermost(frame: FrameType | None, hidden: tuple[str, ...] = ()) -> str | None:
-    """The line of user code that is innermost in a suspended stack, as `file:line`."""
+def innermost(frame: FrameType | None, awaited: Any = None, hidden: tuple[str, ...] = ()) -> str | None:
+    """The line of user code that is innermost in a suspended stack, as `file:line`; arguments as `stack`.
+
+    Of a coroutine that waits it is the last line before the event loop's own code.
+    """
     own = (_OWN, *hidden)
+    for inner in _inwards(awaited):
+        if str(inner.f_globals.get("__name__")).partition(".")[0] in _LOOPS:
+            break
+        if not inner.f_code.co_filename.startswith(own):
+            frame = inner
     while frame is not None and frame.f_code.co_filename.startswith(own):
         frame = frame.f_back
     return None if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -77,7 +77,7 @@ class Process(Value):
 class View(Value):
     """A run in full: its snapshot, its pieces, the receipts of its episode, its newest events.
 
-    `journal` is an agent's; `stands_at` is the line of it where the body stands, if it does.
+    `journal` is an agent's; `stands_at` is the line where its body stands, if it does.
     """
 
     status: RunStatus
@@ -85,7 +85,7 @@ class View(Value):
     receipts: tuple[Receipt, ...]
     events: tuple[Event, ...]
     journal: tuple[journaling.Line, ...] = ()
-    stands_at: journaling.Line | None = None
+    stands_at: journaling.Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,8 @@ def view(host: Hosting, run_id: str, *, events: int) -> View:
             tuple(_piece(row) for row in _pieces(tx, run)),
             tuple(receipt_value(row) for row in receipts),
             tuple(_newest(tx, run_id, events)),
-            *journaling.lines(tx, run),
+            journaling.lines(tx, run),
+            journaling.stands_at(tx, run),
         )
 
     return host.read(work)
@@ -210,7 +211,7 @@ def explain(host: Hosting, run_id: str) -> Explanation:
         receipts = tx.receipts(run.episode_id) if run.episode_id and now.phase == "draining" else []
         late = episode is not None and tx.now >= episode.drain_until
         still = [row for row in receipts if row.drain in ("pending", "overdue")]
-        again, fresh, carried, waiting = _next(tx, run, lives)
+        again, fresh, carried, waiting = _next(tx, run, lives, now.phase == "quiescent")
         workers = _processes(tx)
         return Explanation(
             status=now,
@@ -239,7 +240,7 @@ def explain(host: Hosting, run_id: str) -> Explanation:
 
 
 def _next(
-    tx: Reader, run: RunRecord, holder_lives: bool
+    tx: Reader, run: RunRecord, holder_lives: bool, quiescent: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """What a resume (of a failed run: a retry) would evaluate again, begin, carry and wait for."""
     again: list[str] = []
@@ -254,9 +255,9 @@ def _next(
         match row.state:
             case "queued":
                 seen = hold is not None and hold.state != "open"
-                begun = seen or row.lost or row.attempt > 1 or row.piece == failed
+                begun = seen or row.lost or row.attempt > 1 or row.piece == failed or journaling.done(tx, run)
                 (again if begun else fresh).append(place)
-            case "running" if not holder_lives:
+            case "running" if not holder_lives or quiescent:  # of a body that waits, in a living process
                 again.append(place)
             case "failed":
                 again.append(place)
@@ -265,7 +266,7 @@ def _next(
             case "held":
                 carried.append(place)
             case "waiting":
-                waiting.append(f"{place} for run {row.child}")
+                waiting.append(f"{place} waits for run {row.child}")
     return tuple(again), tuple(fresh), tuple(carried), tuple(waiting)
 
 

@@ -11,13 +11,22 @@ from datetime import datetime
 
 from quiesce.records import JournalEntry, RunRecord
 from quiesce.runs import Value
-from quiesce.states import ENDED
+from quiesce.states import ENDED, RunState
 from quiesce.store import Reader
 
-__all__ = ["Line", "done", "lines", "unknown"]
+__all__ = ["Line", "Place", "done", "lines", "stands_at", "unknown"]
 
 UNKNOWN = ("started", "committing")
 """States of a step that began and has not said how it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Value):
+    """A line of code, and its text, if that can be read here."""
+
+    file: str
+    line: int
+    source: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +50,24 @@ class Line(Value):
     source: str | None
 
 
-def lines(tx: Reader, run: RunRecord) -> tuple[tuple[Line, ...], Line | None]:
-    """The journal, what was set aside last; and the line of it where the body stands, if it does."""
-    followed = [_line(tx, entry) for entry in tx.journal(run.id)]
-    aside = [_line(tx, entry) for entry in tx.journal(run.id, aside=True)]
-    return (*followed, *aside), (followed[-1] if followed and run.state not in ENDED else None)
+def lines(tx: Reader, run: RunRecord) -> tuple[Line, ...]:
+    """The journal, what was set aside last."""
+    return tuple(_line(tx, entry) for aside in (False, True) for entry in tx.journal(run.id, aside=aside))
+
+
+def stands_at(tx: Reader, run: RunRecord) -> Place | None:
+    """The line where a body stands; of one that runs, where it stood last."""
+    if run.kind != "agent" or run.state in ENDED:
+        return None
+    kept = next((piece.detail for piece in tx.pieces(run.id)), None)
+    if run.state is not RunState.PAUSED:
+        kept = next((entry.place for entry in reversed(tx.journal(run.id)) if entry.place), kept)
+    return None if kept is None else _place(kept)
+
+
+def _place(kept: str) -> Place:
+    file, _, number = kept.rpartition(":")
+    return Place(file, int(number), linecache.getline(file, int(number)).strip() or None)
 
 
 def done(tx: Reader, run: RunRecord) -> int:
@@ -73,7 +95,7 @@ def _is_open(tx: Reader, entry: JournalEntry) -> bool:
 
 def _line(tx: Reader, entry: JournalEntry) -> Line:
     hold = tx.hold(entry.hold) if entry.kind == "ask" and entry.hold is not None else None
-    file, _, number = (entry.place or "").rpartition(":")
+    place = None if entry.place is None else _place(entry.place)
     return Line(
         position=entry.position,
         kind=entry.kind,
@@ -83,7 +105,7 @@ def _line(tx: Reader, entry: JournalEntry) -> Line:
         hold=entry.hold,
         aside=entry.aside,
         at=entry.at,
-        file=file or None,
-        line=int(number) if file else None,
-        source=(linecache.getline(file, int(number)).strip() or None) if file else None,
+        file=None if place is None else place.file,
+        line=None if place is None else place.line,
+        source=None if place is None else place.source,
     )

@@ -298,12 +298,17 @@ class LocalBackend:
 
         Raises:
             FlowNotFound: the flow cannot be loaded here, and no living process serves it.
+            QuiesceError: nothing of its kind can run here.
         """
         if not self.host.drive or run.state in ENDED - {RunState.FAILED}:
             return None
         if self.host.read(lambda tx: tx.alive(run.lease_holder) or served_elsewhere(self.host, tx, run)):
             return None
-        return code_changed(self.host, run, self.host.flows.get(run.flow))
+        flow = self.host.flows.get(run.flow)
+        changed = code_changed(self.host, run, flow)
+        if changed is None:
+            self.host.mechanism(run.kind).prepare(flow)
+        return changed
 
     def _accept(self, tx: Transaction, run_id: str, accepted: starting.Definition) -> bool:
         run = found(tx, run_id)

@@ -66,7 +66,8 @@ class Shell:
         self.forks = forks
         self.environment = ENVIRONMENT
         self._running: list[Running] = []
-        shutil.copy(Path(__file__).with_name("sample_flows.py"), folder / "sample.py")
+        for flows, name in (("sample_flows.py", "sample.py"), ("sample_agents.py", "agents.py")):
+            shutil.copy(Path(__file__).with_name(flows), folder / name)
 
     def __call__(self, *words: str, **environment: str) -> Done:
         """Run flowctl to its end, with nothing on its standard input."""
@@ -106,7 +107,12 @@ class Shell:
 
     def held(self, run_id: str = "r1", flow: str = "announce", given: str = "pausing") -> str:
         """A run that waits for an answer; returns the id of its (first) hold."""
-        assert self("run", f"sample.py:{flow}", given, "--id", run_id).code == 75
+        return self.asked(f"sample.py:{flow}", given, run_id=run_id)
+
+    def asked(self, flow: str, *given: str, run_id: str = "r1") -> str:
+        """The same, of any flow."""
+        done = self("run", flow, *given, "--id", run_id)
+        assert done.code == 75, done
         return self.hold_of(run_id)
 
     def hold_of(self, run_id: str) -> str:
@@ -116,10 +122,10 @@ class Shell:
         assert holds, f"{run_id} asks nothing"
         return str(holds[0]["id"])
 
-    def blocked(self, run_id: str = "b1") -> tuple[Running, Gate]:
-        """A process that runs a node which waits; returns it and what lets the node go on."""
+    def blocked(self, run_id: str = "b1", flow: str = "sample.py:blocked") -> tuple[Running, Gate]:
+        """A process that runs a node or a step which waits; returns it and what lets that go on."""
         gate = Gate(self.folder / f"{run_id}.fifo")
-        child = self.spawn("run", "sample.py:blocked", str(gate.path), "--id", run_id)
+        child = self.spawn("run", flow, str(gate.path), "--id", run_id)
         gate.wait_for_node(child)
         return child, gate
 

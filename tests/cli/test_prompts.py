@@ -122,6 +122,29 @@ def test_what_does_not_fit_is_asked_again_with_the_reason(declared: Any, wrong: 
     assert reason in again
 
 
+def test_the_reason_names_the_field() -> None:
+    """Source: spec engine, 4: the validator's message, and where."""
+    _, shown = fill_in(codec.schema(Person), ["Ann", "High St", "0", "3", "n"])
+    assert "answer.addresses[1].number: 0 is less than the minimum of 1" in shown[3]
+
+
+APPROVAL = {
+    "type": "object",
+    "properties": {"approve": {"const": True}, "arguments": {"type": "object"}},
+    "required": ["approve"],
+    "additionalProperties": False,
+}
+
+
+def test_only_an_explicit_yes_approves() -> None:
+    """Source: cases failures-agent-frameworks 23: nobody approves by pressing Enter through a form."""
+    assert fill_in(APPROVAL, ["", "perhaps", "y", ""])[0] == {"approve": True}
+    form = prompts.ask(APPROVAL)
+    assert next(form) == "answer.approve (y/n): "
+    with pytest.raises(prompts.Declined):
+        form.send("n")
+
+
 def test_without_a_schema_any_json_will_do_and_text_needs_quotes() -> None:
     form = prompts.ask(None)
     assert "JSON" in next(form)

@@ -126,6 +126,54 @@ def test_a_form_is_asked_field_by_field(flowctl: Shell, terminals: list[Terminal
     }
 
 
+def test_an_agent_asks_for_a_model_and_an_action_for_a_yes(flowctl: Shell, terminals: list[Terminal]) -> None:
+    """Source: issue 4: models become forms, validated, asked again with the reason; so do approvals."""
+    terminals.append(terminal := Terminal(flowctl, "run", "agents.py:clerk", "3", "--id", "r1"))
+    for prompt, line in (
+        ("answer.ok (y/n): ", "perhaps"),
+        ("please type y or n\r\nanswer.ok (y/n): ", "y"),
+        ("answer.amount (a whole number): ", "500"),
+        ("answer.amount: 500 is greater than the maximum of 100", None),
+        ("answer.amount (a whole number): ", "7"),
+        ("answer.note: give a value? (y/n) [n]: ", ""),
+        ("approve carry_out(", None),
+        ("answer.approve (y/n): ", ""),
+        ("please type y or n\r\nanswer.approve (y/n): ", "y"),
+        ("answer.arguments: give a value? (y/n) [n]: ", "y"),
+        ("answer.arguments.decision: give a value? (y/n) [n]: ", "n"),
+        ("answer.arguments.times: give a value? (y/n) [n]: ", "y"),
+        ("answer.arguments.times (a whole number): ", "2"),
+    ):
+        terminal.until(prompt)
+        if line is not None:
+            terminal.type(line + "\n")
+    assert terminal.end()[0] == 0
+    assert flowctl("status", "r1", "--json").json["result"] == "14"
+    assert (flowctl.folder / "effects").read_text(encoding="utf-8") == "carry_out 7 x 2\n"
+
+
+def test_an_action_that_is_refused_in_place_is_rejected_with_the_reason(
+    flowctl: Shell, terminals: list[Terminal]
+) -> None:
+    """Source: spec agent, actions: a no is a rejection, and nothing runs."""
+    terminals.append(terminal := Terminal(flowctl, "run", "agents.py:clerk", "3", "--id", "r1"))
+    for prompt, line in (
+        ("answer.ok (y/n): ", "y"),
+        ("answer.amount (a whole number): ", "7"),
+        ("answer.note: give a value? (y/n) [n]: ", ""),
+        ("answer.approve (y/n): ", "n"),
+        ("refused; why? (the run is told): ", "not today"),
+    ):
+        terminal.until(prompt)
+        terminal.type(line + "\n")
+    code, rest = terminal.end()
+    assert (code, "failed: not today" in rest) == (1, True)
+    assert [hold["state"] for hold in flowctl("holds", "r1", "--state", "all", "--json").json["holds"]] == [
+        "answered", "rejected",
+    ]  # fmt: skip
+    assert not (flowctl.folder / "effects").exists()
+
+
 def test_several_questions_are_asked_one_after_the_other(flowctl: Shell, terminals: list[Terminal]) -> None:
     """Typed ahead, too: what is typed for the next question is not lost."""
     terminals.append(terminal := Terminal(flowctl, "run", "sample.py:pair", "2", "--id", "r1"))

@@ -26,7 +26,7 @@ from quiesce import (
     uuid4,
 )
 
-__all__ = ["EXPECTED", "Declined", "assistant", "clerk", "did", "doomed", "rounds"]
+__all__ = ["EXPECTED", "Declined", "asks_once", "assistant", "clerk", "did", "doomed", "rounds"]
 
 
 class Declined(Exception):
@@ -134,3 +134,8 @@ EXPECTED = {
     "clerk": ["A", None, 1, "B", None, {}, 7, {"to": "myself"}, True, "yesC", "paid 5", "paid 40", True],
     "rounds": 3,
 }
+
+
+@agent
+def asks_once() -> object:
+    return ask_human("once?")

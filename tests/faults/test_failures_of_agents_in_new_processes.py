@@ -1,6 +1,6 @@
 """Does what users reported about going back, contexts and interpreters happen to an agent here?
 
-The second half of `test_failures_of_agents.py`.
+Goes on where `test_failures_of_agents.py` ends.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import ast
 import contextvars
 import gc
 import re
-import sysconfig
 import threading
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ import pytest
 from quiesce import (
     Completed,
     Run,
-    Runtime,
     agent,
     ask_human,
     await_,
@@ -32,14 +30,12 @@ from quiesce import (
     step,
 )
 from quiesce.insight import explain
-from quiesce_adapters.greenlets import support
 
 from .test_failures_of_agents import (
     AGENT_ENTRIES,
     DONE,
     ENGINE_ENTRIES,
     begin,
-    edited,
     effect,
     paused,
     runtime,
@@ -236,157 +232,6 @@ async def test_agent_case_79_a_suspended_body_ends_on_its_own_thread() -> None:
         while not threads:
             await anyio.lowlevel.checkpoint()
     assert threads == [threading.get_ident()]
-
-
-# --- durable engines ---------------------------------------------------------------------------------------
-
-
-async def test_engine_case_71_each_position_has_its_kind_name_and_arguments(db: Path) -> None:
-    """Source: cases failures-durable-engines 71."""
-
-    def old() -> Any:
-        return [effect("a"), effect("b"), ask_human("?")]
-
-    def swapped() -> Any:
-        return [effect("b"), effect("a"), ask_human("?")]
-
-    before, after = edited(old, swapped)
-    await begin(db, before)
-    async with runtime(db, after) as rt:
-        await Run(rt, "r").answer(None)
-        assert "position 1" in str((await paused(rt)).reason)
-
-
-async def test_engine_case_72_what_is_recorded_replays_on_code_that_fits(db: Path) -> None:
-    """Source: cases failures-durable-engines 72."""
-
-    def old() -> Any:
-        return effect("a") + str(ask_human("?"))
-
-    def refactored() -> Any:
-        def helper(name: str) -> str:
-            return effect(name=name)
-
-        answer = helper("a"), ask_human("?")
-        return "".join(map(str, answer))
-
-    before, after = edited(old, refactored)
-    await begin(db, before)
-    async with runtime(db, after) as rt:
-        assert explain(rt.backend.host, "r").code.fits is True
-        await Run(rt, "r").answer("!")
-        assert await Run(rt, "r").settled() == Completed("a!")
-
-
-async def test_engine_case_73_a_mismatch_is_paused_and_not_tried_for_ever(db: Path) -> None:
-    """Source: cases failures-durable-engines 73."""
-    entered: list[int] = []
-
-    def old() -> Any:
-        return [effect("a"), ask_human("?")]
-
-    def new() -> Any:
-        entered.append(1)
-        return ask_human("?")
-
-    before, after = edited(old, new)
-    await begin(db, before)
-    async with runtime(db, after) as rt:
-        await Run(rt, "r").answer(1)
-        await paused(rt)
-        await anyio.wait_all_tasks_blocked()
-        assert [lock.kind for lock in (await rt.status("r")).locks] == ["fault"]
-    async with runtime(db, after) as rt:
-        await anyio.wait_all_tasks_blocked()
-    assert entered == [1]
-
-
-async def test_engine_case_75_an_edited_source_is_told_with_what_to_do(db: Path) -> None:
-    """Source: cases failures-durable-engines 75."""
-
-    def old(amount: int = 1) -> Any:
-        return [amount, ask_human("?")]
-
-    def new(amount: str = "1") -> Any:
-        return [amount, ask_human("?")]
-
-    before, after = edited(old, new)
-    await begin(db, before)
-    async with runtime(db, after) as rt:
-        seen = explain(rt.backend.host, "r").code
-        assert (seen.fits, seen.changes) == (False, ("parameter 'amount': int, optional -> str, optional",))
-        with pytest.raises(errors.FlowChanged, match=r"--accept-changes"):
-            await rt.resume("r")
-
-
-async def test_engine_case_76_evicted_continuations_write_nothing(db: Path) -> None:
-    """Source: cases failures-durable-engines 76."""
-
-    @agent
-    def body(number: int) -> None:
-        try:
-            pause("wait")
-        finally:
-            effect(f"clean {number}")
-
-    async with runtime(db, body) as rt:
-        for number in range(100):
-            await rt.start(body, number)
-        for status in await rt.list(limit=200):
-            await Run(rt, status.id).settled()
-    gc.collect()
-    assert DONE == []
-    async with Runtime(db, drive=False) as rt:
-        assert {status.state.value for status in await rt.list(limit=200)} == {"paused"}
-
-
-async def test_engine_case_77_a_resume_from_another_thread_is_a_message(db: Path) -> None:
-    """Source: cases failures-durable-engines 77."""
-
-    @agent
-    def body() -> int:
-        pause("wait")
-        return threading.get_ident()
-
-    def other() -> bool:
-        with Runtime.blocking(db, drive=False) as rt:
-            return bool(rt.resume("r").transitioned)
-
-    async with runtime(db, body) as rt:
-        run = await rt.start(body, run_id="r")
-        await paused(rt)
-        assert await anyio.to_thread.run_sync(other)
-        assert await run.result() == threading.get_ident()
-
-
-async def test_engine_case_78_context_variables_are_those_before_the_pause(db: Path) -> None:
-    """Source: cases failures-durable-engines 78."""
-
-    @agent
-    def body() -> str:
-        token = REQUEST.set("request 7")
-        pause("wait")
-        seen = REQUEST.get()
-        REQUEST.reset(token)
-        return seen
-
-    async with runtime(db, body) as rt:
-        run = await rt.start(body, run_id="r")
-        await paused(rt)
-        await run.resume()
-        assert await run.result() == "request 7"
-
-
-async def test_engine_case_80_an_interpreter_that_would_crash_is_refused(
-    db: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Source: cases failures-durable-engines 80."""
-    assert support.unsupported() is None
-    build = {"Py_GIL_DISABLED": 1}
-    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: build.get(name))
-    async with runtime(db) as rt:
-        with pytest.raises(errors.QuiesceError, match="free-threaded"):
-            await rt.start(two_questions)
 
 
 # --- what cannot be an agent, a step, an answer -------------------------------------------------------------

@@ -70,7 +70,7 @@ class Greenlets:
         return changes(old, new)
 
     def differs(self, host: Host, run: RunRecord, flow: Agent[..., Any]) -> NonDeterminism | None:
-        return rehearse(host, run, flow) if host.store.durable else None
+        return rehearse(host, run, flow) if host.store.durable and unsupported() is None else None
 
     def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Agent[..., Any], at: int) -> None:
         raise QuiesceError(
@@ -88,4 +88,5 @@ class Greenlets:
         return None
 
     def driver(self, host: Host, run: RunRecord, flow: Agent[..., Any]) -> Driver:
+        self.prepare(flow)
         return GreenletDriver(host, run, flow, self._watchdog)

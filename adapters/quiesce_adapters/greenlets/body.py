@@ -180,7 +180,7 @@ class LiveBody:
 
     def place(self) -> str | None:
         """The line of user code where it stands, as `file:line`."""
-        return innermost(self._continuation.frame(), _HIDDEN)
+        return innermost(self._continuation.frame(), self._continuation.awaited(), _HIDDEN)
 
     # --- for the functions of quiesce.agent ------------------------------------------------------------
 

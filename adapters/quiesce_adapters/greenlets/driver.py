@@ -7,9 +7,9 @@ a safe point of a paused run. The driver only ever waits for one thing: a change
 changes them calls `notify`.
 
 The body's cancel scopes are open in the driver's task while it waits. A time-out of the body's own that
-passes meanwhile must not disturb the driver: it is put aside, and raised in the body when that goes on.
-What is meant for the driver (the run was cancelled, reset or taken over, the runtime is closing) is told
-by `notify` first, which interrupts what the body awaits.
+passes meanwhile must not disturb the driver: it is put aside, and raised in the body when that goes on,
+which is at once where its run runs and no person is waited for. What is meant for the driver (the run was
+cancelled, reset or taken over, the runtime closes) is told by `notify` first, which interrupts an await.
 
 Source: spec agent; spec engine, 4 (pause, cancel, reset).
 """
@@ -25,10 +25,11 @@ from typing import Any, TypeVar
 import anyio
 
 from quiesce import codec
+from quiesce.agent import raised
 from quiesce.agent.definition import Agent
 from quiesce.agent.traps import Trap
 from quiesce.backend import Host
-from quiesce.errors import QuiesceError, RunFailed, StaleLease, StoreBusy, StoreError
+from quiesce.errors import QuiesceError, StaleLease, StoreBusy, StoreError
 from quiesce.frames import Frame
 from quiesce.records import RunRecord
 from quiesce.rules import claims, ending, fence
@@ -191,6 +192,7 @@ class GreenletDriver:
 
     async def _answer(self, body: LiveBody, trap: Trap) -> Trap | Ended:
         """Serve a trap, and go on until the next one."""
+        self._see_where(body)
         try:
             value = await self._serving.serve(trap)
         except (Over, Anew, Diverged, StoreError, StaleLease, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -203,8 +205,14 @@ class GreenletDriver:
             raise Over(self.over)
         return await body.go(value)
 
+    def _see_where(self, body: LiveBody | None) -> None:
+        """Know the line where the body stands, for whoever writes its row next."""
+        if self.recorder is not None and body is not None:
+            self.piece.place = body.place() or self.piece.place
+
     async def serve_task(self, trap: Trap) -> Any:
         """Serve a trap of a task that the body started; if the run is over, it is not served any more."""
+        self._see_where(self.body)
         try:
             return await self._serving.serve(trap)
         except (Over, StaleLease, StoreError) as reason:
@@ -273,7 +281,10 @@ class GreenletDriver:
         """
         while True:
             run = self.look()
-            if run.state is RunState.RUNNING and ready():
+            late = (
+                self._late is not None and self.piece.state != "held"
+            )  # a person is waited for all the same
+            if run.state is RunState.RUNNING and (late or ready()):
                 break
             if run.state is RunState.PAUSED and self.piece.state == "running":
                 await self._release(run)
@@ -282,8 +293,8 @@ class GreenletDriver:
         if self.body is not None:
             self.body.fenced = False
         if self._late is not None:
-            late, self._late = self._late, None
-            raise late
+            passed, self._late = self._late, None
+            raise passed
 
     async def go_on(self) -> None:
         """The body runs from now on: that is known to everybody before it does."""
@@ -294,8 +305,9 @@ class GreenletDriver:
             self.keep(tx)
             return True
 
-        stood, self.piece.state = self.piece.state, "running"
-        if self.host.store.durable and stood != "running" and not await self.write(work):
+        stood = self.piece.state, self.piece.child
+        self.piece.state, self.piece.child = "running", None
+        if self.host.store.durable and stood != ("running", None) and not await self.write(work):
             self.piece.state = "queued"
             await self.until(lambda: True)
 
@@ -309,6 +321,7 @@ class GreenletDriver:
                 self.keep(tx)
                 fence.release_piece(tx, run, PIECE)
 
+        self._see_where(self.body)
         await self.write(work)
         await self.until(lambda: True)
 
@@ -319,6 +332,7 @@ class GreenletDriver:
         def work(tx: Transaction) -> None:
             now = self.current(tx)
             if now.state is RunState.PAUSED:
+                self.keep(tx)
                 fence.release_piece(tx, now, PIECE)
 
         self._released = run.episode_id
@@ -332,8 +346,7 @@ class GreenletDriver:
                 if self.over is not None or not by_a_scope():
                     raise Over(self.over or "closing") from None
                 self._late = late
-            else:
-                return
+            return
         with anyio.CancelScope(shield=True):
             await self._signal.wait()
 
@@ -349,7 +362,7 @@ class GreenletDriver:
     def keep(self, tx: Transaction) -> None:
         """Write the body's row, where the store keeps it."""
         if self.host.store.durable:
-            tx.move_pieces(self.run.id, [self.piece.row()])
+            tx.put_pieces(self.run.id, [self.piece.row()])
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """One transaction, in spite of the body's own time-outs and of others that hold the write lock."""
@@ -383,10 +396,7 @@ class GreenletDriver:
                 value = codec.encode(value, self._agent.output_type, place=f"result of {self._agent.name!r}")
             except QuiesceError as refused:
                 error = refused
-        if error is not None and not isinstance(error, Exception):
-            failed = RunFailed(self.run.id, f"the body raised {type(error).__name__}: {error}")
-            failed.__cause__ = error
-            error = failed
+        error = raised.as_failure(self.run.id, error)
 
         def work(tx: Transaction) -> None:
             run = self.current(tx)
@@ -398,7 +408,7 @@ class GreenletDriver:
             if culprit is not None:
                 culprit.state = "fatal"
                 tx.put_entry(run.id, culprit)
-            ending.fail(tx, run, _told(error), tx.now + timedelta(seconds=self.host.drain_timeout))
+            ending.fail(tx, run, raised.told(error), tx.now + timedelta(seconds=self.host.drain_timeout))
 
         if error is not None:
             self.host.failed(self.run.id, error)
@@ -438,8 +448,3 @@ class GreenletDriver:
 _DONE_WITH = ("cancelled", "reset", "ended", "continued as a new one")
 """Nobody goes on with such a body, so its clean-up is all that follows."""
 _WHY = {"closing": "handed back, since the runtime closes", "lost": "driven by another process now"}
-
-
-def _told(error: BaseException) -> str:
-    text = str(error) or type(error).__name__
-    return text if isinstance(error, QuiesceError) else f"{type(error).__name__}: {text}"

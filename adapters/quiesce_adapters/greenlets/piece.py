@@ -18,7 +18,7 @@ PIECE = 1
 class BodyPiece:
     """The body: `queued` (it may go on), `running`, `held` (it asks), `waiting` (for `child`) or `failed`."""
 
-    __slots__ = ("attempt", "child", "hold", "lost", "name", "state", "value")
+    __slots__ = ("attempt", "child", "hold", "lost", "name", "place", "state", "value")
 
     def __init__(self, name: str, value: int | None) -> None:
         self.name = name
@@ -28,6 +28,8 @@ class BodyPiece:
         self.lost = 0
         self.hold: str | None = None
         self.child: str | None = None
+        self.place: str | None = None
+        """The line of a durable body where it stood last, as `file:line`."""
 
     def row(self) -> PieceRow:
         """The row of this moment."""
@@ -38,6 +40,7 @@ class BodyPiece:
             name=self.name,
             position=1,
             value=self.value,
+            detail=self.place,
             attempt=self.attempt,
             lost=self.lost,
             child=self.child,

@@ -2,7 +2,9 @@
 
 The body runs on a continuation of its own, in one go, and gets what is recorded; at the first place where
 an effect would follow, or anything is awaited, it has come as far as its journal, and is ended there. Its
-steps are not carried out, also not in `finally` blocks; what plain code prints is not shown.
+steps are not carried out, also not in `finally` blocks; what plain code prints is not shown. It runs in a
+thread of its own, where no event loop is: a task that it starts would be a real one. A body that wants a
+loop can be followed up to there.
 
 Source: spec agent, "Steps and the journal" (`flowctl explain` can replay dry).
 """
@@ -10,6 +12,8 @@ Source: spec agent, "Steps and the journal" (`flowctl explain` can replay dry).
 from __future__ import annotations
 
 import io
+import threading
+import warnings
 from collections.abc import Awaitable
 from contextlib import redirect_stdout
 from contextvars import copy_context
@@ -38,6 +42,7 @@ __all__ = ["rehearse"]
 T = TypeVar("T")
 
 _PATIENCE = 100
+_NO_LOOP = ("event loop", "async context", "unknown async library", "'RunContext'")
 
 
 class _FarEnough(Exception):
@@ -90,12 +95,31 @@ def rehearse(host: Host, run: RunRecord, agent: Agent[..., Any]) -> NonDetermini
         given = None if value is None else codec.decode(value, agent.input_type, place="input")
     except NotSerializable as error:
         return NonDeterminism(str(error))
-    body, memory = _Rehearsed(run, host.clock, agent, given), _Memory(host, run, Journal(entries))
-    with redirect_stdout(io.StringIO()):
+    found: list[NonDeterminism | BaseException | None] = []
+
+    def work() -> None:
+        memory = _Memory(host, run, Journal(entries))
         try:
-            return _follow(body.continuation, memory)
-        finally:
-            _end(body.continuation)
+            found.append(_dry(_Rehearsed(run, host.clock, agent, given).continuation, memory))
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=work, name=f"rehearsal of {run.id}", daemon=True)
+    with redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a coroutine that no loop was there for
+        thread.start()
+        thread.join()
+    (outcome,) = found
+    if isinstance(outcome, NonDeterminism) or outcome is None:
+        return outcome
+    raise outcome
+
+
+def _dry(continuation: Continuation, memory: _Memory) -> NonDeterminism | None:
+    try:
+        return _follow(continuation, memory)
+    finally:
+        _end(continuation)
 
 
 def _follow(continuation: Continuation, memory: _Memory) -> NonDeterminism | None:
@@ -111,13 +135,27 @@ def _follow(continuation: Continuation, memory: _Memory) -> NonDeterminism | Non
             out = continuation.throw(error)
         else:
             out = continuation.switch(value)
-    if not isinstance(out, Ended):
+    if not isinstance(out, Ended) or _wants_a_loop(out.error):
         return None  # it awaits something that is not recorded
     try:
         memory.journal.end(out.error)
     except NonDeterminism as different:
         return different
     return None
+
+
+def _wants_a_loop(error: BaseException | None) -> bool:
+    """Whether this comes of there being no event loop, as asyncio, Trio and AnyIO say it."""
+    pending, seen = [error], set[int]()
+    while pending:
+        one = pending.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, RuntimeError | AttributeError) and any(said in str(one) for said in _NO_LOOP):
+            return True
+        pending += [one.__cause__, one.__context__, *getattr(one, "exceptions", ())]
+    return False
 
 
 def _end(continuation: Continuation) -> None:

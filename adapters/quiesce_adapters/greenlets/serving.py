@@ -318,7 +318,6 @@ class Serving:
         return self._host.value_of(run)
 
     async def _settled(self, run_id: str) -> RunStatus:
-        self._host.read(lambda tx: self._refuse_deadlock(tx, run_id))
         status = self._host.verbs.status(run_id)
 
         def settled() -> bool:
@@ -328,9 +327,16 @@ class Serving:
                 return status.phase == "quiescent" or status.draining == 0
             return status.state is not RunState.RUNNING
 
+        def work(tx: Transaction) -> None:
+            self._driver.current(tx)
+            self._refuse_deadlock(tx, run_id)
+            self._driver.piece.child = run_id
+            self._driver.keep(tx)
+
         self._host.watch(run_id, self._run_id)
-        self._driver.piece.child = run_id
         try:
+            if not settled():
+                await self._driver.write(work)
             await self._driver.until(settled)
         finally:
             self._host.unwatch(run_id, self._run_id)

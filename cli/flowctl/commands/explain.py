@@ -84,16 +84,21 @@ def _why(seen: Explanation, settings: Settings, now: datetime) -> Iterator[str]:
     if state == "running" and seen.holder is not None:
         yield "its process has died" if not seen.holder.alive else "it does move: a living process drives it"
     for place in seen.waiting:
-        yield f"{render.safe(place)} waits"
+        yield render.safe(place)
 
 
 def _resume(seen: Explanation, settings: Settings) -> Iterator[str]:
     if seen.status.state.value in ENDED:
         return
-    yield from (f"{render.safe(place)} is evaluated again, from its start" for place in seen.again)
+    lives = seen.status.kind == "agent" and seen.status.recoverable == "live"
+    how = "is executed again, over its journal" if seen.done else "is evaluated again, from its start"
+    if lives:
+        how = "goes on where it stands, in its process"
+    yield from (f"{render.safe(place)} {how}" for place in seen.again)
     yield from (f"{render.safe(place)} is queued and begins" for place in seen.fresh)
-    if seen.done:
-        yield f"{seen.done} recorded places are given back from the journal, and not done again"
+    if seen.done and not lives:
+        many = "1 recorded place is" if seen.done == 1 else f"{seen.done} recorded places are"
+        yield f"{many} given back from the journal, and not done again"
     for step in seen.unknown:
         yield f"{render.safe(step)} began, and nobody knows whether it happened: verify, ask, or run again"
     yield from (f"{render.safe(place)} keeps its question; only an answer moves it" for place in seen.carried)

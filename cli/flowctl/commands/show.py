@@ -48,9 +48,9 @@ def _tables(seen: View) -> None:
             for item in seen.pieces
         ]
         render.table((seen.pieces[0].kind, "at", "state", "attempt", "lost", "for"), rows)
-    if seen.stands_at is not None and seen.stands_at.file is not None:
-        at = seen.stands_at
-        render.say(f"\nits body stands at {render.safe(at.file)}, line {at.line}: {render.safe(at.source)}")
+    if (at := seen.stands_at) is not None:
+        source = "" if at.source is None else f": {render.safe(at.source)}"
+        render.say(f"\nits body stands at {render.safe(at.file)}, line {at.line}{source}")
     if seen.journal:
         render.say("\n" + render.paint("journal", bold=True))
         places = [

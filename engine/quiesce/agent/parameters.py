@@ -85,7 +85,10 @@ class Parameters:
             place = f"argument {name!r} of {what}"
             declared = self._declared[name].type if name in self._declared else None
             found[name] = codec.jsonable(value, place=place)
-            if declared is not None and not _comes_back(value, found[name], declared):
+            if declared is None or _comes_back(value, found[name], declared):
+                continue
+            found[name] = codec.jsonable(value, chosen=declared, place=place)  # a model knows what was set
+            if not _comes_back(value, found[name], declared):
                 raise NotSerializable(
                     f"{place} cannot be approved: as JSON it would not come back as the same "
                     f"{codec.type_name(declared)}; pass what it is made from",

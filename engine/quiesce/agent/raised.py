@@ -1,4 +1,4 @@
-"""How is the error of a step kept, so that a body which is executed again gets the same?
+"""How is an error of a body or a step kept and told, so that a body executed again gets the same?
 
 Its type by name, its arguments and its attributes. A type named in the store is never imported: it is looked
 up among the modules that are loaded anyway, and made without running its `__init__`. What would not come
@@ -14,9 +14,9 @@ import sys
 from typing import Any
 
 from quiesce import codec
-from quiesce.errors import NonDeterminism, NotSerializable, StepFailed
+from quiesce.errors import NonDeterminism, NotSerializable, QuiesceError, RunFailed, StepFailed
 
-__all__ = ["keep", "restore"]
+__all__ = ["as_failure", "keep", "restore", "told"]
 
 
 def keep(error: Exception, step: str) -> tuple[Exception, bytes]:
@@ -69,3 +69,21 @@ def restore(kept: bytes, step: str) -> Exception:
     error.args = tuple(facts["args"])
     vars(error).update(facts["attributes"])
     return error
+
+
+def as_failure(run_id: str, error: BaseException | None) -> Exception | None:
+    """The error that a run fails with, for what its body raised.
+
+    What no coroutine could raise to whoever waits (StopIteration) or what is no error is told by another.
+    """
+    if error is None or (isinstance(error, Exception) and not isinstance(error, StopIteration)):
+        return error
+    failed = RunFailed(run_id, f"the body raised {told(error)}")
+    failed.__cause__ = error
+    return failed
+
+
+def told(error: BaseException) -> str:
+    """An error in a line of a run's status: with its type, where its message does not stand alone."""
+    text = str(error) or type(error).__name__
+    return text if isinstance(error, QuiesceError) else f"{type(error).__name__}: {text}"

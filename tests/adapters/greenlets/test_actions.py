@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
+from pydantic import BaseModel
 
 from quiesce import Completed, Hold, Paused, Run, Runtime, action, agent, current_step, errors, gather, step
 from quiesce.clock import ManualClock
@@ -164,7 +165,7 @@ async def test_an_approval_may_change_the_arguments_and_the_history_says_so(desk
     ],
 )
 async def test_only_an_explicit_yes_that_fits_runs(desk: Desk, bank: Bank, answer: Any) -> None:
-    """failures-agent-frameworks 23: anything else is refused, the question stays, nothing is lost."""
+    """B9; failures-agent-frameworks 23: anything else is refused, the question stays, nothing is lost."""
     rt = await desk.next()
     await rt.start(bank.teller, 50, run_id="r")
     (hold,) = await asked(rt)
@@ -393,3 +394,42 @@ async def test_arguments_that_nobody_could_see_are_refused_at_the_call(desk: Des
     desk.bank.flows.append(body)
     rt = await desk.next()
     assert await rt.run(body) == Completed("went on")
+
+
+class Decision(BaseModel):
+    amount: int
+    note: str | None = None
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (Decision(amount=7), {"amount": 7}),
+        (Decision(amount=7, note=None), {"amount": 7, "note": None}),
+        (Decision.model_validate_json('{"amount": 7}'), {"amount": 7}),
+    ],
+)
+async def test_a_model_is_an_argument_and_comes_back_with_what_was_set(
+    desk: Desk, given: Decision, shown: Any
+) -> None:
+    """spec agent, actions: the exact arguments; which fields of a model nobody gave is a part of them."""
+    ran: list[Decision] = []
+
+    @action
+    def decide(decision: Decision) -> int:
+        ran.append(decision)
+        return decision.amount
+
+    @agent
+    def body() -> int:
+        return decide(given)
+
+    desk.bank.flows.append(body)
+    rt = await desk.next()
+    await rt.start(body, run_id="r")
+    (hold,) = await asked(rt)
+    assert hold.payload["arguments"] == {"decision": shown}
+    rt = await desk.next()
+    await rt.answer(hold.id, {"approve": True})
+    assert await settled(rt) == Completed(7)
+    assert [(one, one.model_fields_set) for one in ran] == [(given, given.model_fields_set)]

@@ -5,10 +5,13 @@ Source: spec agent, "Steps and the journal" (restart_from, dry replay); spec eng
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
+import trio
 
 from quiesce import Completed, Paused, Run, Runtime, agent, ask_human, errors, pause, spawn, step
 from quiesce.insight import explain, view
@@ -146,3 +149,62 @@ async def test_explain_replays_dry_and_names_the_first_step_that_differs(db: Pat
         assert "position 2 of the journal: expected ask 'more?', got step 'fetch'" in seen.code.changes[0]
     assert DONE == []
     assert cleaned == []
+
+
+STARTED: list[str] = []
+
+
+async def beside() -> None:
+    STARTED.append("beside")
+
+
+async def anyio_group() -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(beside)
+
+
+async def trio_nursery() -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(beside)
+
+
+async def asyncio_group() -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(beside())
+
+
+@pytest.mark.parametrize("tasks", [anyio_group, trio_nursery, asyncio_group])
+async def test_a_body_with_tasks_is_followed_up_to_them_and_none_is_started(
+    db: Path, tasks: Any, anyio_backend_name: str
+) -> None:
+    """spec agent: dry, without effects; that there is no event loop says nothing about the journal."""
+    if tasks.__name__.partition("_")[0] not in ("anyio", anyio_backend_name):
+        tasks = anyio_group
+
+    @agent(name="body")
+    async def same() -> Any:
+        fetch("a")
+        await tasks()
+        fetch("b")
+        return pause("more?")
+
+    @agent(name="body")
+    async def other() -> Any:
+        fetch("z")
+        await tasks()
+        return pause("more?")
+
+    async with Runtime(db, flows=[same]) as rt:
+        await paused(await rt.start(same, run_id="r"), "more?")
+    del STARTED[:]
+    async with Runtime(db, flows=[same]) as rt:
+        assert explain(rt.backend.host, "r").code.fits is True
+        await anyio.wait_all_tasks_blocked()
+    async with Runtime(db, flows=[other]) as rt:
+        assert explain(rt.backend.host, "r").code.fits is False
+        await rt.resume("r")
+        outcome = await rt.get("r")
+        await outcome.settled()
+        await rt.resume("r")  # which looks whether the fault still stands
+        await anyio.wait_all_tasks_blocked()
+    assert STARTED == []
