@@ -286,6 +286,10 @@ class Mechanism(Protocol):
         """Who takes part in a run of a team; nobody in one of another kind."""
         ...
 
+    def max_lost_attempts(self, flow: Any) -> int:
+        """How many processes a piece of a run may lose before that is paused as poison."""
+        ...
+
     def parts(self, flow: Any) -> Mapping[str, Any]:
         """Flows that are found as parts of this one, by what follows its reference and a dot."""
         ...

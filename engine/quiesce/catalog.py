@@ -113,6 +113,7 @@ class Catalog:
             entry=mechanism.entry(flow),
             signature=self.pack(signature, None, "signature"),
             participants=tuple(mechanism.participants(flow)),
+            max_lost=mechanism.max_lost_attempts(flow),
         )
 
     def result(self, run_id: str) -> Any:

@@ -34,7 +34,10 @@ __all__ = [
 
 @dataclass(slots=True)
 class RunRecord:
-    """One row of `runs`, with its locks. Values (input, result, signature) are references."""
+    """One row of `runs`, with its locks. Values (input, result, signature) are references.
+
+    `max_lost` is how many processes a piece of it may lose before it is poison.
+    """
 
     id: str
     flow: str
@@ -55,6 +58,7 @@ class RunRecord:
     episode_id: str | None = None
     lease_holder: int | None = None
     lease_epoch: int = 0
+    max_lost: int = 3
     locks: dict[str, Lock] = field(default_factory=dict)
 
     @property
@@ -83,6 +87,7 @@ class RunRecord:
             self.episode_id,
             self.lease_holder,
             self.lease_epoch,
+            self.max_lost,
             self.locks.copy(),
         )
 

@@ -266,8 +266,6 @@ async def test_a_cancel_descends_and_a_cancelled_child_fails_what_waited_for_it(
         await (await only_child(rt, other)).cancel()
         with pytest.raises(FAILURES, match="cancelled"):
             await other.settled()
-        if kind.name == "agent" and subject.capabilities(rt).survives_restart:
-            pytest.skip("that its child was cancelled is recorded in the body's journal")
         await other.retry()  # which runs it anew
         outcome = await paused(other)
         await rt.answer(outcome.holds[0].id, "yes")
@@ -376,8 +374,6 @@ async def test_an_outer_run_pauses_although_another_inner_one_has_ended(subject:
         await (await only_child(rt, run)).cancel()
         with pytest.raises(FAILURES):
             await run.settled()
-        if kind.name == "agent" and subject.capabilities(rt).survives_restart:
-            pytest.skip("that its child was cancelled is recorded in the body's journal")
         await run.retry()
         status = (await paused(run)).run
         assert locks(await status.status()) == ["holds"]

@@ -26,7 +26,17 @@ from quiesce import (
     uuid4,
 )
 
-__all__ = ["EXPECTED", "Declined", "asks_once", "assistant", "clerk", "did", "doomed", "rounds"]
+__all__ = [
+    "EXPECTED",
+    "Declined",
+    "asks_once",
+    "assistant",
+    "clerk",
+    "did",
+    "doomed",
+    "doomed_at_once",
+    "rounds",
+]
 
 
 class Declined(Exception):
@@ -127,6 +137,11 @@ def die() -> str:
 @agent
 def doomed() -> str:
     look_up("a")
+    return die()
+
+
+@agent(max_lost_attempts=1)
+def doomed_at_once() -> str:
     return die()
 
 

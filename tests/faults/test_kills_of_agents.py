@@ -84,10 +84,12 @@ anyio.run(main)
 """
 
 
-def drive(db: Path, verb: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+def drive(
+    db: Path, verb: str = "", script: str = DRIVE, **environment: str
+) -> subprocess.CompletedProcess[str]:
     paths = os.pathsep.join([str(HERE), *filter(None, sys.path)])
     return subprocess.run(
-        [sys.executable, "-c", DRIVE, str(db), verb],
+        [sys.executable, "-c", script, str(db), verb],
         env={**os.environ, "PYTHONPATH": paths, **environment},
         capture_output=True,
         text=True,
@@ -110,3 +112,38 @@ def test_a_step_that_kills_its_process_is_poison_after_three(db: Path, tmp_path:
     assert mended.stdout == "Completed lived\n", mended.stderr
     keys = {line.split()[1] for line in effects.read_text().splitlines() if line.startswith("die")}
     assert len(keys) == 1
+
+
+RESUME = """
+import sys
+import anyio
+from quiesce import Run, Runtime
+
+async def main():
+    async with Runtime(sys.argv[1]) as rt:
+        ack = await rt.resume("r")
+        outcome = await Run(rt, "r").settled()
+        print(type(outcome).__name__, getattr(outcome, "reason", None) or getattr(outcome, "value", None))
+
+anyio.run(main)
+"""
+
+
+def test_a_resume_by_hand_counts_the_lost_processes_like_a_claim(db: Path, tmp_path: Path) -> None:
+    """spec engine, 4 (resume of a running run) and spec agent (poison): no way around the count."""
+    effects = tmp_path / "effects"
+    told = {"FAULT_DIES": "1", "FAULT_EFFECTS": str(effects)}
+    assert drive(db, **told).returncode == -9
+    for _ in range(2):
+        assert drive(db, script=RESUME, **told).returncode == -9
+    held = drive(db, script=RESUME, **told)
+    assert held.stdout.startswith("Paused doomed, in step 'die' (position 2): the process died 3 times")
+    assert [line.split()[0] for line in effects.read_text().splitlines()].count("die") == 3
+
+
+def test_an_agent_says_how_many_processes_it_may_lose(db: Path, tmp_path: Path) -> None:
+    """spec agent, journal: `max_lost_attempts`, of which three is only the default."""
+    script = DRIVE.replace("bodies.doomed", "bodies.doomed_at_once")
+    assert drive(db, script=script, FAULT_DIES="1").returncode == -9
+    held = drive(db, script=script, FAULT_DIES="1")
+    assert held.stdout.startswith("Paused doomed_at_once, in step 'die' (position 1): the process died once")

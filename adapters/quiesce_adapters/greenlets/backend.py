@@ -81,6 +81,9 @@ class Greenlets:
     def participants(self, flow: Any) -> Sequence[ParticipantRow]:
         return ()
 
+    def max_lost_attempts(self, flow: Agent[..., Any]) -> int:
+        return flow.max_lost_attempts
+
     def parts(self, flow: Any) -> Mapping[str, Any]:
         return {}
 

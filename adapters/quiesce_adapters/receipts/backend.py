@@ -20,6 +20,7 @@ from quiesce.errors import QuiesceError
 from quiesce.graph import Graph
 from quiesce.graph.signature import diff, digest_of
 from quiesce.records import ParticipantRow, RunRecord
+from quiesce.rules.claims import MAX_LOST
 from quiesce.store import Store, Transaction
 from quiesce.team.definition import Team
 
@@ -96,6 +97,9 @@ class Receipts:
             ParticipantRow(name, place, digest_of(_signature(body)), retries=flow.retries)
             for place, (name, body) in enumerate(flow.participants.items())
         ]
+
+    def max_lost_attempts(self, flow: Team) -> int:
+        return MAX_LOST
 
     def parts(self, flow: Team) -> Mapping[str, Any]:
         return flow.participants

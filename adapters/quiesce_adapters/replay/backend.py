@@ -17,6 +17,7 @@ from quiesce.errors import NoSteps
 from quiesce.graph import Graph
 from quiesce.graph.signature import diff
 from quiesce.records import ParticipantRow, RunRecord
+from quiesce.rules.claims import MAX_LOST
 from quiesce.store import Store, Transaction
 
 from .driver import ReplayDriver
@@ -76,6 +77,9 @@ class Replay:
 
     def participants(self, flow: Any) -> Sequence[ParticipantRow]:
         return ()
+
+    def max_lost_attempts(self, flow: Any) -> int:
+        return MAX_LOST
 
     def parts(self, flow: Any) -> Mapping[str, Any]:
         return {}

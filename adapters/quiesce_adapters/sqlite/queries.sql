@@ -2,17 +2,17 @@
 
 -- run.get
 SELECT id, flow, version, kind, entry, state, created_at, updated_at, parent_id, parent_piece, execution,
-       generation, input, result, error, signature, episode_id, lease_holder, lease_epoch, locks
+       generation, input, result, error, signature, episode_id, lease_holder, lease_epoch, locks, max_lost
 FROM runs WHERE id = ?
 
 -- run.children
 SELECT id, flow, version, kind, entry, state, created_at, updated_at, parent_id, parent_piece, execution,
-       generation, input, result, error, signature, episode_id, lease_holder, lease_epoch, locks
+       generation, input, result, error, signature, episode_id, lease_holder, lease_epoch, locks, max_lost
 FROM runs WHERE parent_id = ? ORDER BY number
 
 -- run.page: newest first; the cursor is the number of the last run of the page before
 SELECT id, flow, version, kind, entry, state, created_at, updated_at, parent_id, parent_piece, execution,
-       generation, input, result, error, signature, episode_id, lease_holder, lease_epoch, locks, number
+       generation, input, result, error, signature, episode_id, lease_holder, lease_epoch, locks, max_lost, number
 FROM runs
 WHERE (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
   AND (:kind IS NULL OR kind = :kind)
@@ -40,8 +40,8 @@ WHERE state = 'running' AND flow IN (SELECT value FROM json_each(?)) ORDER BY nu
 -- run.insert
 INSERT INTO runs (id, flow, version, kind, entry, state, created_at, updated_at, parent_id, parent_piece,
                   execution, generation, input, result, error, signature, episode_id, lease_holder,
-                  lease_epoch, locks, number)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+                  lease_epoch, locks, max_lost, number)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
         (SELECT coalesce(max(number), 0) + 1 FROM runs))
 
 -- run.save: guarded by the generation that the rule saw

@@ -106,6 +106,7 @@ def run_record(row: tuple[Any, ...]) -> RunRecord:
         lease_holder=row[17],
         lease_epoch=row[18],
         locks=locks,
+        max_lost=row[20],
     )
 
 

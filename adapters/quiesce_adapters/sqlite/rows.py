@@ -62,6 +62,7 @@ class SqliteTransaction(SqliteTeams):
                 run.lease_holder,
                 run.lease_epoch,
                 locks_text(run.locks.values()),
+                run.max_lost,
             ),
         )
 

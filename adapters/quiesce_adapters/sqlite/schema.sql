@@ -29,6 +29,7 @@ CREATE TABLE runs (
     lease_holder INTEGER,                          -- at most one live lease per run, by construction
     lease_epoch  INTEGER NOT NULL,
     locks        TEXT NOT NULL DEFAULT '{}',       -- kind -> [reason, actor, since]
+    max_lost     INTEGER NOT NULL DEFAULT 3,       -- processes a piece may lose before it is poison
     counters     TEXT,                             -- of the frontier: the next branch and position
     CHECK ((state = 'paused') = (episode_id IS NOT NULL)),
     CHECK ((state = 'paused') = (locks <> '{}'))

@@ -40,11 +40,17 @@ class Agent(Generic[P, R]):
     kind = "agent"
 
     def __init__(
-        self, function: Callable[P, R], name: str | None, version: str | None, names: Mapping[str, Any]
+        self,
+        function: Callable[P, R],
+        name: str | None,
+        version: str | None,
+        names: Mapping[str, Any],
+        max_lost_attempts: int = 3,
     ) -> None:
         self.function = function
         self.name = name or function.__name__
         self.version = version
+        self.max_lost_attempts = max_lost_attempts
         self.defined_in = DefinedIn.of(function.__globals__)
         self.is_async = inspect.iscoroutinefunction(function)
         self._parameters = _parameters(function, self.name, names)
@@ -153,28 +159,38 @@ def _parameters(function: Callable[..., Any], name: str, names: Mapping[str, Any
 def agent(function: Callable[P, R], /) -> Agent[P, R]: ...
 @overload
 def agent(
-    *, name: str | None = None, version: str | None = None
+    *, name: str | None = None, version: str | None = None, max_lost_attempts: int = 3
 ) -> Callable[[Callable[P, R]], Agent[P, R]]: ...
 def agent(
-    function: Callable[..., Any] | None = None, /, *, name: str | None = None, version: str | None = None
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    max_lost_attempts: int = 3,
 ) -> Any:
     """Make a function (`def` or `async def`) a flow: its body may pause, mid-statement, at any depth.
 
     Args:
         name: what a person calls it; default is the function's name.
         version: what its runs are tied to; default is a digest of its signature.
+        max_lost_attempts: how many processes may die while its body runs, before its run is paused as poison
+            instead of being tried again.
 
     Raises:
         TypeError: the function cannot be a body: it is a generator, a lambda, a class, or has parameters
             without a name.
+        ValueError: `max_lost_attempts` is no number from 1.
     """
     names = sys._getframe(1).f_locals
     if function is not None:
-        return _make(function, name, version, names)
-    return lambda function: _make(function, name, version, names)
+        return _make(function, name, version, names, max_lost_attempts)
+    return lambda function: _make(function, name, version, names, max_lost_attempts)
 
 
-def _make(function: Any, name: str | None, version: str | None, names: Mapping[str, Any]) -> Agent[Any, Any]:
+def _make(
+    function: Any, name: str | None, version: str | None, names: Mapping[str, Any], max_lost: int
+) -> Agent[Any, Any]:
     if not inspect.isfunction(function):
         raise TypeError(f"@agent takes a function, not {function!r}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -184,4 +200,6 @@ def _make(function: Any, name: str | None, version: str | None, names: Mapping[s
         )
     if function.__name__ == "<lambda>":
         raise TypeError("@agent: a lambda has no name that another process could find; write a def")
-    return Agent(function, name, version, names)
+    if isinstance(max_lost, bool) or not isinstance(max_lost, int) or max_lost < 1:
+        raise ValueError(f"@agent: max_lost_attempts is a number from 1, not {max_lost!r}")
+    return Agent(function, name, version, names, max_lost)

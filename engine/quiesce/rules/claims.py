@@ -21,10 +21,10 @@ from quiesce.runs import Ack, Lock
 from quiesce.states import RunState
 from quiesce.store import Reader, Transaction
 
-__all__ = ["claim", "current", "fault", "forget_lease", "hand_back", "takeover"]
+__all__ = ["MAX_LOST", "claim", "current", "fault", "forget_lease", "hand_back", "lose", "takeover"]
 
 MAX_LOST = 3
-"""How many processes a piece may lose before its run is paused for it."""
+"""How many processes a piece may lose before its run is paused for it, where its flow does not say."""
 
 
 def current(tx: Reader, run_id: str, holder: int, epoch: int) -> RunRecord:
@@ -50,9 +50,7 @@ def claim(tx: Transaction, run_id: str, me: int) -> RunRecord | None:
     if run.lease_holder is not None and run.lease_holder != me:
         if tx.alive(run.lease_holder):
             return None
-        forget_lease(tx, run)
-        if run.state is RunState.RUNNING and (poison := _poison(tx, run)) is not None:
-            fault(tx, run, poison)
+        if lose(tx, run):
             return None
     run.lease_holder = me
     run.lease_epoch += 1
@@ -60,6 +58,15 @@ def claim(tx: Transaction, run_id: str, me: int) -> RunRecord | None:
     tx.save_run(run, generation=run.generation)
     tx.log(run, "claimed", None, None, {"worker": me, "epoch": run.lease_epoch})
     return run
+
+
+def lose(tx: Transaction, run: RunRecord) -> bool:
+    """The holder of a run that goes on is gone; whether the run is poison, and so paused instead."""
+    forget_lease(tx, run)
+    poison = _poison(tx, run) if run.state is RunState.RUNNING else None
+    if poison is not None:
+        fault(tx, run, poison)
+    return poison is not None
 
 
 def forget_lease(tx: Transaction, run: RunRecord) -> None:
@@ -77,7 +84,7 @@ def forget_lease(tx: Transaction, run: RunRecord) -> None:
 
 
 def _poison(tx: Reader, run: RunRecord) -> str | None:
-    lost = [row for row in tx.pieces(run.id) if row.lost >= MAX_LOST]
+    lost = [row for row in tx.pieces(run.id) if row.lost >= run.max_lost]
     if not lost:
         return None
     names = ", ".join(sorted({row.name for row in lost}))
@@ -86,7 +93,8 @@ def _poison(tx: Reader, run: RunRecord) -> str | None:
         names += ", in " + ", ".join(
             f"{step.kind} {step.name!r} (position {step.position})" for step in steps
         )
-    return f"{names}: the process died {lost[0].lost} times while it ran; retry it when the cause is mended"
+    times = "once" if lost[0].lost == 1 else f"{lost[0].lost} times"
+    return f"{names}: the process died {times} while it ran; retry it when the cause is mended"
 
 
 def fault(tx: Transaction, run: RunRecord, reason: str) -> None:
@@ -148,6 +156,6 @@ def takeover(tx: Transaction, request: Request, run_id: str) -> Ack:
             "takeover",
             f"nobody holds run {run.id!r}, so there is nothing to take over; resume it",
         )
-    forget_lease(tx, run)
+    lose(tx, run)
     tx.log(run, "taken-over", request.actor, request.id, {"from": holder, "reason": request.reason})
     return finish(tx, request, Ack(request.id, run.id, False, run.generation))

@@ -20,7 +20,7 @@ from quiesce.rules.fence import rest, rest_around, settle_drain
 from quiesce.rules.release import go, go_around, leave_or_wait, lift_parent_lock, lift_parent_locks
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.rules.standing import WAITING_LOCKS
-from quiesce.rules.starting import Definition, accept, enclosing_fence
+from quiesce.rules.starting import Definition, accept, begin, enclosing_fence
 from quiesce.runs import Ack, Lock
 from quiesce.states import ENDED, RunEvent, RunState, advance
 from quiesce.store import Transaction
@@ -304,6 +304,22 @@ def restart_from(tx: Transaction, request: Request, run_id: str, position: int) 
     return finish(tx, request, Ack(request.id, run.id, moved, found(tx, run.id).generation))
 
 
+def _run_anew(tx: Transaction, run: RunRecord, request: Request) -> None:
+    """A cancelled run that a body waits for, and whose handle it has, begins again as its next execution."""
+    seen = run.generation
+    run.state = advance(run.id, run.state, RunEvent.RESET, has_input=run.has_input)
+    run.generation += 1
+    run.execution += 1
+    run.lease_holder = None
+    run.lease_epoch += 1
+    run.state = advance(run.id, run.state, RunEvent.RESUME, has_input=run.has_input)
+    run.updated_at = tx.now
+    tx.save_run(run, generation=seen)
+    tx.forget_journal(run.id)
+    begin(tx, run)
+    tx.log(run, "started", request.actor, request.id, {"reason": request.reason, "anew": True})
+
+
 def _refuse_body(tx: Transaction, run: RunRecord, verb: str) -> None:
     """The run of a turn's body goes on with its team alone, which tries again by its own rules."""
     team = tx.run(run.parent_id) if run.parent_id is not None else None
@@ -332,10 +348,13 @@ def _go_on(tx: Transaction, run: RunRecord, request: Request) -> None:
     else:
         tx.requeue(run.id, lost=False)
     tx.log(run, "retried", request.actor, request.id, {"reason": request.reason})
-    for child_id in [*(row.child for row in tx.pieces(run.id)), journals.reopen(tx, run)]:
+    waited_for = journals.reopen(tx, run)
+    for child_id in [*(row.child for row in tx.pieces(run.id)), waited_for]:
         child = tx.run(child_id) if child_id is not None else None
         if child is not None and child.state is RunState.FAILED:
             _go_on(tx, child, request)
+        elif child is not None and child.state is RunState.CANCELLED and child.id == waited_for:
+            _run_anew(tx, child, request)
     if run.kind == "team":
         for row in tx.pieces(run.id):
             body = tx.run(row.child) if row.child is not None and row.state != "queued" else None

@@ -24,7 +24,7 @@ from quiesce.errors import (
 )
 from quiesce.records import HoldRecord, RunRecord
 from quiesce.rules import continuing, turns
-from quiesce.rules.claims import forget_lease
+from quiesce.rules.claims import lose
 from quiesce.rules.holds import check_answer, failed_around, judge, tree_holds
 from quiesce.rules.requests import UNSET, Request, finish, found, replay
 from quiesce.rules.standing import WAITING_LOCKS, can_run
@@ -169,7 +169,7 @@ def _restart(tx: Transaction, request: Request, run: RunRecord, state: RunState)
             f"cannot resume run {run.id!r}: it is running, driven by worker {run.lease_holder}, which lives; "
             "pause it first, or take it over if that worker hangs (flowctl takeover)",
         )
-    forget_lease(tx, run)
+    lose(tx, run)
     tx.log(run, "resumed", request.actor, request.id, {"take_over": True})
     return ResumeAck(request.id, run.id, False, run.generation)
 

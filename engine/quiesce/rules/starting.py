@@ -34,6 +34,8 @@ class Definition:
     signature: Any
     participants: tuple[ParticipantRow, ...] = ()
     """Of a team."""
+    max_lost: int = 3
+    """How many processes a piece may lose before its run is paused as poison."""
 
 
 def first_piece(run: RunRecord) -> PieceRow:
@@ -131,6 +133,7 @@ def fork(
     if (known := replay(tx, request, Ack)) is not None:
         return known
     run = RunRecord(
+        max_lost=old.max_lost,
         id=new_id,
         flow=old.flow,
         version=old.version,
@@ -167,6 +170,7 @@ def _insert(
         updated_at=tx.now,
         parent_id=parent[0] if parent else None,
         parent_piece=parent[1] if parent else None,
+        max_lost=what.max_lost,
     )
     tx.insert_run(run)
     if what.participants:

@@ -53,9 +53,6 @@ FORMAL, DIRECTED = "turn", "directed"
 COORDINATOR = 0
 """The place of the coordinator among the participants."""
 
-MAX_LOST = 3
-"""How many processes a body may lose before its turn is poison."""
-
 
 # --- what a run of a team notes beside its rows ---------------------------------------------------------
 
@@ -312,4 +309,5 @@ def poison(tx: Reader, child: RunRecord | None) -> str | None:
     if child is None or child.state in ENDED or "fault" not in child.locks:
         return None
     lost = max((row.lost for row in tx.pieces(child.id)), default=0)
-    return f"its process died {lost} times while it ran" if lost >= MAX_LOST else None
+    times = "once" if lost == 1 else f"{lost} times"
+    return f"its process died {times} while it ran" if lost >= child.max_lost else None
