@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 from quiesce.clock import Clock
 from quiesce.errors import NonDeterminism
 from quiesce.frames import Frame
-from quiesce.records import ParticipantRow, RunFilter, RunRecord
+from quiesce.records import HoldRecord, ParticipantRow, RunFilter, RunRecord
 from quiesce.rules.orders import By
 from quiesce.rules.requests import UNSET
 from quiesce.rules.starting import Definition
@@ -161,6 +161,10 @@ class Driver(Protocol):
 
         Called on the event loop's thread; never waits.
         """
+        ...
+
+    def expects(self, hold: HoldRecord) -> Any:
+        """The type that was declared for the answer to this open hold, where it is known; else None."""
         ...
 
     def frames(self) -> Sequence[Frame]:

@@ -20,7 +20,7 @@ from quiesce import codec, waiting
 from quiesce.backend import Asked, Capabilities
 from quiesce.claiming import served_elsewhere
 from quiesce.errors import Expired, FlowChanged, HeldElsewhere, QuiesceError, UnknownHold
-from quiesce.fitting import code_changed, new_code, standing_fault
+from quiesce.fitting import check_sole, check_typed, code_changed, new_code, standing_fault
 from quiesce.frames import Frame
 from quiesce.hosting import Hosting
 from quiesce.records import RunFilter, RunRecord
@@ -139,6 +139,8 @@ class LocalBackend:
                 raise changed
             accepted = new_code(self.host, run)
         fault = standing_fault(self.host, run)
+        if answer is not UNSET and not self._is_replay(request):
+            check_sole(self.host, run, hold, answer)
         await self._ready_to_drive()
 
         def work(tx: Transaction) -> ResumeAck | Expired:
@@ -166,7 +168,7 @@ class LocalBackend:
             if changed is not None:
                 raise changed
             if not rejected:
-                self.host.read(lambda tx: holds.check_answer(hold, plain))
+                check_typed(self.host, hold, plain)
         await self._ready_to_drive()
         ack = await self.host.write(lambda tx: release.answer(tx, request, hold_id, plain, verdict=verdict))
         if isinstance(ack, Expired):

@@ -11,13 +11,14 @@ failures-agent-frameworks 1, 38, 39.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from quiesce import codec
 from quiesce.agent.traps import Ask
-from quiesce.errors import Expired, Rejected
+from quiesce.errors import Expired, InputRejected, Rejected
 from quiesce.records import HoldRecord, JournalEntry, RunRecord
 from quiesce.rules import fence, holds
 from quiesce.runs import Lock
@@ -45,25 +46,36 @@ def refusal(hold: HoldRecord) -> Exception | None:
 class Asking:
     """The questions of one run's body."""
 
-    __slots__ = ("_driver", "_host", "signals")
+    __slots__ = ("_declared", "_driver", "_host", "signals")
 
     def __init__(self, driver: GreenletDriver) -> None:
         self._driver = driver
         self._host = driver.host
+        self._declared: dict[str, Any] = {}
         self.signals: set[Signal] = set()
         """Of the tasks that wait here."""
 
     async def ask(self, trap: Ask, entry: JournalEntry | None) -> Any:
         """The answer. Raises Rejected, Expired."""
-        hold = await self.settled(self._question(trap), entry, "started")
-        error = refusal(hold)
-        if error is not None:
-            raise error
-        if hold.state != "answered":
-            return None  # let go by a resume without an answer
-        if trap.expects is None:
-            return hold.answer
-        return codec.validate_json(hold.answer, trap.expects, place="answer")
+        question, again = self._question(trap), False
+        while True:
+            hold = await self.settled(question, entry, "started", again=again, declared=trap.expects)
+            error = refusal(hold)
+            if error is not None:
+                raise error
+            if hold.state != "answered":
+                return None  # let go by a resume without an answer
+            if trap.expects is None:
+                return hold.answer
+            try:
+                return codec.validate_json(hold.answer, trap.expects)
+            except InputRejected as refused:  # whoever answered could not know the type
+                told = f"{trap.reason or 'the question'} (the last one was refused: {refused})"
+                question, again = replace(question, reason=told), True
+
+    def expects(self, hold_id: str) -> Any:
+        """The type that the body declared for this question; None if it did not, or does not ask it."""
+        return self._declared.get(hold_id)
 
     def _question(self, trap: Ask) -> holds.Question:
         expects = codec.schema(trap.expects)
@@ -84,13 +96,20 @@ class Asking:
         )
 
     async def settled(
-        self, question: holds.Question, entry: JournalEntry | None, state: str, *, again: bool = False
+        self,
+        question: holds.Question,
+        entry: JournalEntry | None,
+        state: str,
+        *,
+        again: bool = False,
+        declared: Any = None,
     ) -> HoldRecord:
         """Open a hold, or find the one of this entry, and wait until it is settled.
 
         Args:
             state: of the entry, while it waits.
             again: ask, although this entry has a hold that was settled.
+            declared: the type of the answer, for `expects`.
         """
         known = entry.hold if entry is not None and not again else None
         if known is not None and (hold := self._hold(known)).state != "open":
@@ -99,6 +118,8 @@ class Asking:
         if question.deadline is not None:
             self._host.deadline_changed()
         piece, tasks = self._driver.piece, self._driver.tasks
+        if declared is not None:
+            self._declared[opened] = declared
         try:
             if tasks:
                 await self.wait(lambda: self._hold(opened).state != "open", opened)
@@ -108,6 +129,7 @@ class Asking:
                 await self._driver.until(lambda: piece.state == "queued")
         finally:
             piece.hold = None
+            self._declared.pop(opened, None)
         return self._hold(opened)
 
     def _hold(self, hold_id: str) -> HoldRecord:

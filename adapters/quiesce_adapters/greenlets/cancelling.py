@@ -7,6 +7,7 @@ everything around the runtime, or of the task itself by an event loop that is to
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from typing import Any
 
@@ -15,7 +16,12 @@ import anyio.lowlevel
 
 from quiesce.agent.body import Unwind
 
-__all__ = ["by_a_scope", "is_cancellation", "is_unwind", "pass_on"]
+__all__ = ["WHY", "by_a_scope", "is_cancellation", "is_unwind", "pass_on", "report"]
+
+log = logging.getLogger("quiesce")
+
+WHY = {"closing": "handed back, since the runtime closes", "lost": "driven by another process now"}
+"""What a run is whose body must end, where the reason alone does not say so."""
 
 
 def is_cancellation(value: Any, error: BaseException | None) -> bool:
@@ -51,3 +57,16 @@ def is_unwind(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return all(is_unwind(inner) for inner in error.exceptions)
     return isinstance(error, Unwind | anyio.get_cancelled_exc_class())
+
+
+def report(run_id: str, why: str, error: BaseException | None, *, swallowed: bool) -> None:
+    """Say what went wrong while a body was ended: it took no notice, or its clean-up failed."""
+    if swallowed:
+        log.error(
+            "run %s is %s, but its body swallowed what ends it (an `except BaseException` without a raise?); "
+            "it is not run any further",
+            run_id,
+            why,
+        )
+    elif error is not None and not is_unwind(error):
+        log.error("run %s: the clean-up of its body failed: %r", run_id, error, exc_info=error)

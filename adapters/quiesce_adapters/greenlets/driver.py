@@ -31,7 +31,7 @@ from quiesce.agent.traps import Trap
 from quiesce.backend import Host
 from quiesce.errors import QuiesceError, StaleLease, StoreBusy, StoreError
 from quiesce.frames import Frame
-from quiesce.records import RunRecord
+from quiesce.records import HoldRecord, RunRecord
 from quiesce.rules import claims, ending, fence
 from quiesce.signals import Signal
 from quiesce.states import RunState
@@ -39,7 +39,7 @@ from quiesce.store import Transaction
 
 from .asking import Asking
 from .body import Anew, Ended, LiveBody, Over
-from .cancelling import by_a_scope, is_unwind, pass_on
+from .cancelling import WHY, by_a_scope, pass_on, report
 from .piece import PIECE, BodyPiece
 from .recorder import Diverged, Recorder
 from .serving import Serving
@@ -244,6 +244,10 @@ class GreenletDriver:
         if self.over is not None and body is not None and body.awaiting and not body.unwinding:
             self.host.interrupt(self.run.id)
 
+    def expects(self, hold: HoldRecord) -> Any:
+        """The type that the body declared for this question."""
+        return self.asking.expects(hold.id)
+
     def frames(self) -> list[Frame]:
         """Where the body stands."""
         return [] if self.body is None else self.body.frames()
@@ -431,20 +435,10 @@ class GreenletDriver:
         self._guard.shield = True  # what cancels this task has been heard; the clean-up may await
         self._guard.deadline = anyio.current_time() + self.host.drain_timeout
         effects = why in _DONE_WITH or not self.host.store.durable
-        out = await body.unwind(f"run {self.run.id!r} is {_WHY.get(why, why)}", effects=effects)
-        if body.swallowed:
-            log.error(
-                "run %s is %s, but its body swallowed what ends it (an `except BaseException` without a "
-                "raise?); it is not run any further",
-                self.run.id,
-                _WHY.get(why, why),
-            )
-        elif out.error is not None and not is_unwind(out.error):
-            log.error(
-                "run %s: the clean-up of its body failed: %r", self.run.id, out.error, exc_info=out.error
-            )
+        told = WHY.get(why, why)
+        out = await body.unwind(f"run {self.run.id!r} is {told}", effects=effects)
+        report(self.run.id, told, out.error, swallowed=body.swallowed)
 
 
 _DONE_WITH = ("cancelled", "reset", "ended", "continued as a new one")
 """Nobody goes on with such a body, so its clean-up is all that follows."""
-_WHY = {"closing": "handed back, since the runtime closes", "lost": "driven by another process now"}

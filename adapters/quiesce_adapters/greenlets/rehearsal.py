@@ -28,7 +28,7 @@ from quiesce.agent.places import digest_of, name_of
 from quiesce.agent.traps import Act, Ask, Begin, Command, Look, Safepoint, Trap, Wait
 from quiesce.backend import Host
 from quiesce.clock import Clock
-from quiesce.errors import NonDeterminism, NotSerializable, PauseOutsideBody, QuiesceError
+from quiesce.errors import InputRejected, NonDeterminism, NotSerializable, PauseOutsideBody, QuiesceError
 from quiesce.records import JournalEntry, RunRecord
 from quiesce.rules.requests import found
 from quiesce.runs import RunStatus
@@ -224,7 +224,10 @@ class _Memory:
             raise error
         if hold.state != "answered" or trap.expects is None:
             return hold.answer if hold.state == "answered" else None
-        return codec.validate_json(hold.answer, trap.expects, place="answer")
+        try:
+            return codec.validate_json(hold.answer, trap.expects)
+        except InputRejected:  # it is asked again
+            raise _FarEnough from None
 
     def _value(self, entry: JournalEntry, declared: Any = None) -> Any:
         ref = entry.value

@@ -18,7 +18,7 @@ from quiesce import codec
 from quiesce.backend import Host
 from quiesce.errors import StaleLease, StoreBusy
 from quiesce.frames import Frame
-from quiesce.records import RunRecord, TurnRow
+from quiesce.records import HoldRecord, RunRecord, TurnRow
 from quiesce.rules import claims, team_status, turns
 from quiesce.rules.requests import found
 from quiesce.rules.scheduling import advance_team, is_due
@@ -52,6 +52,9 @@ class ReceiptsDriver:
     def notify(self) -> None:
         """The run's rows changed: look again."""
         self._signal.set()
+
+    def expects(self, hold: HoldRecord) -> None:
+        """A team asks nothing itself; its bodies' runs do."""
 
     def frames(self) -> list[Frame]:
         """A team has no stack of its own; its bodies' runs have."""

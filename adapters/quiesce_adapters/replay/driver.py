@@ -96,6 +96,11 @@ class ReplayDriver:
         if failure is not None:
             raise failure
 
+    def expects(self, hold: HoldRecord) -> Any:
+        """The type that the gate declared which asks this; None if it did not, or a transition asks."""
+        ref = self._graph.nodes.get(hold.path.partition("#")[0])
+        return None if ref is None or ref.gate is None else ref.gate.expects
+
     def frames(self) -> list[Frame]:
         """A graph has no suspended stack: its nodes are evaluated again."""
         return []

@@ -14,6 +14,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,10 +24,10 @@ from anyio.abc import TaskGroup
 
 from quiesce import codec
 from quiesce.backend import Host
-from quiesce.errors import Expired, NodeError, QuiesceError, RunCancelled, StoreError
+from quiesce.errors import Expired, InputRejected, NodeError, QuiesceError, RunCancelled, StoreError
 from quiesce.graph import Graph, NodeContext, NodeRef, bind, bind_transition, needs_context, resolve
 from quiesce.graph.rows import Branch
-from quiesce.graph.transitions import Case, Error
+from quiesce.graph.transitions import Case, Error, Pause
 from quiesce.graph.walk import Walk
 from quiesce.records import HoldRecord, RunRecord
 from quiesce.states import RunState
@@ -116,6 +117,8 @@ class Visiting:
         self._stopped = stopped
         self.nodes = {name: NodeVisits(ref) for name, ref in graph.nodes.items()}
         self._scopes: dict[int, anyio.CancelScope] = {}
+        self._refused: dict[int, str] = {}
+        """Why the answer of a gate is asked for again, by branch."""
         self._unbegun: deque[Branch] = deque()
         self._spans: dict[int, Any] = {}
         self._backoffs: set[anyio.CancelScope] = set()
@@ -172,6 +175,9 @@ class Visiting:
             yield
 
     def _finish(self, branch: Branch, result: Result | Refused) -> None:
+        problem = self._refused.pop(branch.id, None)
+        if problem is not None and isinstance(result, Pause):
+            result = replace(result, reason=f"{result.reason} ({problem})")
         if self._spans:
             self._end_span(branch, type(result).__name__.lower(), result)
         self._done(branch, result)
@@ -388,7 +394,11 @@ class Visiting:
             gate = self._graph.nodes[branch.node].gate
             answer = hold.answer
             if gate is not None and gate.expects is not None:
-                answer = codec.validate_json(answer, gate.expects, place=f"answer of {hold.path}")
+                try:
+                    answer = codec.validate_json(answer, gate.expects)
+                except InputRejected as refused:  # whoever answered could not know the type
+                    self._refused[branch.id] = f"the last one was refused: {refused}"
+                    answered = False
         return NodeContext(
             run=self._run_id,
             branch=branch.id,
