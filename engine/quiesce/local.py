@@ -346,11 +346,12 @@ class LocalBackend:
         offset = int(after or 0)
 
         def work(tx: Reader) -> Page[Hold]:
-            if run_id is not None and state == "open":
-                shown = holds.listed(tx, found(tx, run_id))
+            if run_id is not None:
+                run = found(tx, run_id)
+                shown = holds.listed(tx, run) if state == "open" else holds.history(tx, run, state)
                 more = len(shown) > offset + limit
                 return Page(shown[offset : offset + limit], str(offset + limit) if more else None)
-            rows = tx.holds(run_id, state, limit + 1, offset)
+            rows = tx.holds(None, state, limit + 1, offset)
             more = len(rows) > limit
             return Page(
                 (holds.public(row, tx.now) for row in rows[:limit]), str(offset + limit) if more else None

@@ -13,9 +13,10 @@ from .agents import Agents
 from .graphs import Graphs
 from .kinds import Kind
 from .subject import Subject
+from .teams import Teams
 
 STORES = {"memory": None, "sqlite": "sqlite:///{folder}/flows.db"}
-KINDS = {"graph": Graphs, "agent": Agents}
+KINDS = {"graph": Graphs, "agent": Agents, "team": Teams}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

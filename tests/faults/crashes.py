@@ -31,8 +31,9 @@ from quiesce_adapters.sqlite.store import SqliteStore
 KEPT = """
 SELECT json_extract(data, '$.node') FROM events
 WHERE kind = 'visit' AND json_extract(data, '$.did') <> 'error'
+UNION ALL SELECT name FROM journal WHERE kind = 'step' AND state = 'done'
 """
-"""The visits that are over, by the log; one that failed is evaluated again by a retry."""
+"""The visits and steps that are over, by the log; one that failed is evaluated again by a retry."""
 
 
 class Killer:

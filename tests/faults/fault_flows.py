@@ -7,15 +7,17 @@ not by the store that is being tested.
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import anyio
 
-from quiesce import Concurrency, Graph, JoinInput, Transition
+from quiesce import Concurrency, Graph, JoinInput, Team, Transition, Turn, step
 
 __all__ = [
     "FLOWS",
     "STAGE",
     "came",
+    "crew",
     "fan",
     "flaky",
     "linear",
@@ -266,4 +268,43 @@ short.edge(two, three)
 short.finish(three)
 
 
-FLOWS: list[Graph] = [linear, work, two_gates, fan, flaky, outer, timed, stuck, short]
+@step
+async def planned() -> None:
+    came("planned")
+
+
+@step
+async def greeted() -> None:
+    came("greeted")
+
+
+@step
+async def laboured() -> None:
+    came("laboured")
+    STAGE.came.set()
+    await STAGE.go.wait()
+
+
+async def plan(turn: Turn) -> None:
+    tasks = turn.tasks()
+    if not tasks:
+        await planned()
+        begun = turn.create_task("first", owner="ann")
+        turn.create_task("second", owner="bea", after=[begun])
+    elif all(task.state == "completed" for task in tasks):
+        turn.finish(sum(task.result for task in tasks))
+
+
+async def ann(turn: Turn) -> int:
+    await greeted()
+    return 10 if turn.pause("go on?", expects=bool) else 0
+
+
+async def bea(turn: Turn) -> int:
+    await laboured()
+    return 1
+
+
+crew = Team("crew", coordinator=plan, members={"ann": ann, "bea": bea})
+
+FLOWS: list[Any] = [linear, work, two_gates, fan, flaky, outer, timed, stuck, short, crew]

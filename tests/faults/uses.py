@@ -169,8 +169,21 @@ async def timed(s: Stubborn) -> Any:
     return outcome
 
 
+async def crew(s: Stubborn) -> Any:
+    await s.start(flows.crew)
+    assert isinstance(await s.settle(), Paused)
+    (hold,) = await s.do(lambda: s.rt.holds("r"))
+    await s.answer(hold.path, True)
+    await s.until(flows.STAGE.came)
+    await s.do(lambda: s.rt.pause("r", request_id="pause"))
+    flows.STAGE.go.set()
+    assert isinstance(await s.settle(), Paused)
+    await s.do(lambda: s.rt.resume("r", request_id="resume"))
+    return await s.settle()
+
+
 USES: dict[str, Callable[[Stubborn], Awaitable[Any]]] = {
-    use.__name__: use for use in (linear, work, two_gates, fan, flaky, cancel, reset, outer, timed)
+    use.__name__: use for use in (linear, work, two_gates, fan, flaky, cancel, reset, outer, timed, crew)
 }
 EXPECTED: dict[str, Any] = {
     "linear": Completed(20),
@@ -182,6 +195,7 @@ EXPECTED: dict[str, Any] = {
     "reset": Completed(20),
     "outer": Completed(31),
     "timed": Completed(-20),
+    "crew": Completed(11),
 }
 ANSWERS = {"left#2": 10, "right#3": 20}
 

@@ -169,6 +169,11 @@ class LiveBody:
         self.swallowed = self.swallowed or out.error is None
         return out
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has come to its end, so that there is nothing to unwind."""
+        return self._continuation.ended
+
     def frames(self) -> list[Frame]:
         """Where it stands."""
         return stack(self._continuation.frame(), self._continuation.awaited(), _HIDDEN)

@@ -425,7 +425,7 @@ class GreenletDriver:
     async def _unwind(self, body: LiveBody, reason: Over | StaleLease) -> None:
         """End the body, as the run goes on without it or not at all."""
         why = reason.why if isinstance(reason, Over) else "lost"
-        if not body.started:
+        if not body.started or body.ended:
             return
         assert self._guard is not None
         self._guard.shield = True  # what cancels this task has been heard; the clean-up may await

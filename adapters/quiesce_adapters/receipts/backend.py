@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from quiesce import codec
 from quiesce.agent.definition import Agent
 from quiesce.agent.definition import changes as agent_changes
 from quiesce.backend import Capabilities, Driver, Host
@@ -52,10 +53,11 @@ class Receipts:
         return flow.coordinator
 
     def check_input(self, flow: Team, value: Any) -> Any:
-        return value
+        declared = flow.input_type
+        return value if declared is None else codec.validate(value, declared, place="input")
 
     def input_type(self, flow: Team) -> Any:
-        return None
+        return flow.input_type
 
     def output_type(self, flow: Team, run: RunRecord) -> Any:
         return None
@@ -66,6 +68,7 @@ class Receipts:
     def signature(self, flow: Team) -> Any:
         return {
             "participants": {name: _signature(body) for name, body in flow.participants.items()},
+            "input": None if flow.input_type is None else codec.type_name(flow.input_type),
             "retries": flow.retries,
         }
 
@@ -76,6 +79,8 @@ class Receipts:
         for name in before:
             if name in after and before[name] != after[name]:
                 lines += [f"{name}: {line}" for line in _body_changes(before[name], after[name])]
+        if old["input"] != new["input"]:
+            lines.append(f"input {old['input'] or 'anything'} -> {new['input'] or 'anything'}")
         if old["retries"] != new["retries"]:
             lines.append(f"retries {old['retries']} -> {new['retries']}")
         return lines

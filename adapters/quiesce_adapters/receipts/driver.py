@@ -98,6 +98,11 @@ class ReceiptsDriver:
         if child is not None and child.state is RunState.FAILED:
             self._host.failed(run.id, self._host.error_of(child))
 
+    def _prompt(self, turn: TurnRow, stored: object) -> object:
+        if not isinstance(stored, bytes) or not self._host.store.durable:
+            return stored
+        return codec.decode(stored, self._team.input_type if turn.generation is not None else None)
+
     def _opening(self, tx: Transaction, run: RunRecord, turn: TurnRow) -> tuple[Definition, object]:
         """What the run of a body is started of: the participant's flow, and the turn as that sees it."""
         task = tx.task(run.id, turn.task) if turn.task is not None else None
@@ -106,7 +111,7 @@ class ReceiptsDriver:
             participant=turn.participant,
             kind=turn.kind,  # type: ignore[arg-type]  # the schema's check holds it
             task=None if task is None else team_status.task_value(tx, run.id, task),
-            prompt=codec.decode(prompt) if isinstance(prompt, bytes) and self._host.store.durable else prompt,
+            prompt=self._prompt(turn, prompt),
         )
         reference = f"{run.flow}.{turn.participant}"
         return self._host.describe(self._team.participants[turn.participant], value, reference)

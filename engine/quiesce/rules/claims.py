@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from quiesce.errors import Fenced, IllegalTransition, StaleLease
 from quiesce.records import RunRecord
+from quiesce.rules import turns
 from quiesce.rules.fence import fence, rest_around, settle_drain
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.runs import Ack, Lock
@@ -120,6 +121,8 @@ def hand_back(tx: Transaction, run_id: str, me: int, epoch: int) -> None:
     outer = tx.run(run.parent_id) if run.parent_id is not None else None
     if outer is not None and outer.kind == "team" and run.state is RunState.CANCELLED:
         tx.log(outer, "body-unwound", None, None, {"child": run.id})  # its participant is free again
+        turns.yielded(tx, outer, run, "released")
+        settle_drain(tx, outer)
 
 
 def takeover(tx: Transaction, request: Request, run_id: str) -> Ack:

@@ -16,7 +16,7 @@ from quiesce.errors import Fenced, IllegalTransition
 from quiesce.records import RunRecord
 from quiesce.rules import journals, turns
 from quiesce.rules.claims import forget_lease
-from quiesce.rules.fence import rest, rest_around
+from quiesce.rules.fence import rest, rest_around, settle_drain
 from quiesce.rules.release import go, go_around, leave_or_wait, lift_parent_lock, lift_parent_locks
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.rules.standing import WAITING_LOCKS
@@ -92,6 +92,7 @@ def _tell_parent(tx: Transaction, run: RunRecord) -> None:
         return  # it was reset after its end had been heard
     if parent.kind == "team":
         turns.body_ended(tx, parent, run)
+        settle_drain(tx, parent)
     tx.wake(parent.id, [run.parent_piece], child=run.id)
     tx.log(parent, "child-ended", None, None, {"child": run.id, "state": run.state.value})
     episode = tx.episode(parent.episode_id) if parent.episode_id else None
@@ -148,6 +149,11 @@ def _cancel(tx: Transaction, run: RunRecord, request: Request) -> None:
 def end_body(tx: Transaction, child: RunRecord, why: str) -> None:
     """Cancel the run of a turn's body, which is over for another reason than its own end."""
     _cancel(tx, child, Request("cancel", child.id, why, child.parent_id or "", why, remember=False))
+    child = found(tx, child.id)
+    if child.lease_holder is None and child.parent_id is not None:  # else it unwinds first
+        team = found(tx, child.parent_id)
+        turns.yielded(tx, team, child, "absent")
+        settle_drain(tx, team)
 
 
 def go_on_with_body(tx: Transaction, child: RunRecord, why: str) -> None:

@@ -24,12 +24,17 @@ __all__ = [
     "ask",
     "check_answer",
     "failed_around",
+    "history",
     "judge",
     "listed",
     "public",
     "settled_error",
     "tree_holds",
 ]
+
+
+PAGE = 500
+"""Holds that are read at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,20 +150,38 @@ def tree_holds(tx: Reader, run: RunRecord, prefix: str = "") -> list[tuple[HoldR
     found_holds = [(hold, prefix + hold.path) for hold in tx.open_holds(run.id)]
     for child in tx.children(run.id):
         if child.state not in ENDED:
-            inner = f"{prefix}{child.entry if child.parent_piece is None else _piece_name(tx, run, child)}/"
-            found_holds += tree_holds(tx, child, inner)
+            found_holds += tree_holds(tx, child, f"{prefix}{_inside(tx, run, child)}/")
     return found_holds
+
+
+def history(tx: Reader, run: RunRecord, state: str | None) -> tuple[Hold, ...]:
+    """The holds that a run and the runs inside it ever had (of one state, or of all), oldest first."""
+    rows = _history(tx, run, state, "")
+    rows.sort(key=lambda row: row[0].opened_at)
+    return tuple(public(hold, tx.now, path) for hold, path in rows)
+
+
+def _history(tx: Reader, run: RunRecord, state: str | None, prefix: str) -> list[tuple[HoldRecord, str]]:
+    found_holds: list[tuple[HoldRecord, str]] = []
+    while page := tx.holds(run.id, state, PAGE, len(found_holds)):
+        found_holds += [(hold, prefix + hold.path) for hold in page]
+    for child in tx.children(run.id):
+        found_holds += _history(tx, child, state, f"{prefix}{_inside(tx, run, child)}/")
+    return found_holds
+
+
+def _inside(tx: Reader, run: RunRecord, child: RunRecord) -> str:
+    """What the place of a child run is called in the run around it."""
+    return child.entry if child.parent_piece is None else _piece_name(tx, run, child)
 
 
 def _piece_name(tx: Reader, run: RunRecord, child: RunRecord) -> str:
     if run.kind == "team" and child.parent_piece is not None:
         turn = tx.turn(run.id, child.parent_piece)
         return f"{turn.participant}#{turn.number}" if turn is not None else child.entry
-    return next(
-        (f"{row.name}#{row.piece}" if row.piece != 1 else row.name)
-        for row in tx.pieces(run.id)
-        if row.piece == child.parent_piece
-    )
+    names = (row.name for row in tx.pieces(run.id) if row.piece == child.parent_piece)
+    name = next(names, child.entry)  # the place it was started from may be done by now
+    return name if child.parent_piece == 1 else f"{name}#{child.parent_piece}"
 
 
 def public(hold: HoldRecord, now: datetime, path: str | None = None) -> Hold:

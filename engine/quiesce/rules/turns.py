@@ -208,7 +208,8 @@ def body_ended(tx: Transaction, run: RunRecord, child: RunRecord) -> None:
     What comes back after a fence is kept in that run; the turn that continues this one takes it from there,
     without running the body again.
     """
-    yielded(tx, run, child, "released")
+    if child.state is not RunState.CANCELLED or not tx.alive(child.lease_holder):
+        yielded(tx, run, child, "released")  # a cancelled one unwinds first (`claims.hand_back`)
     turn = tx.turn(run.id, child.parent_piece) if child.parent_piece is not None else None
     if turn is None or turn.ended_as is not None:
         return

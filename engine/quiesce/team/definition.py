@@ -33,6 +33,8 @@ class Team:
         name: what a person calls it.
         coordinator: the body of the coordinator's turns, which plan, look at what ended, and finish.
         members: 1 to 50 bodies, by the name under which tasks and messages reach them.
+        input: the type of the input of a run, which the first coordinator turn has as its `prompt`; without
+            one any value will do.
         retries: how often a body that raised is gone on with, before its task fails.
         version: what runs are tied to; default is a digest of the bodies' signatures.
 
@@ -49,6 +51,7 @@ class Team:
         *,
         coordinator: Any,
         members: Mapping[str, Any],
+        input: Any = None,
         retries: int = 0,
         version: str | None = None,
     ) -> None:
@@ -62,6 +65,7 @@ class Team:
         self.name = name
         self.version = version
         self.retries = retries
+        self.input_type = input
         self.defined_in = DefinedIn.of(frame.f_globals)
         self.coordinator = "coordinator"
         self.participants: dict[str, Agent[..., Any] | Graph] = {
