@@ -21,7 +21,15 @@ from quiesce.store import Reader, Transaction
 if TYPE_CHECKING:
     from quiesce.hosting import Hosting
 
-__all__ = ["claim_run", "claim_waiting", "is_left_to", "is_mine_to_drive", "served_elsewhere", "wants"]
+__all__ = [
+    "claim_inside",
+    "claim_run",
+    "claim_waiting",
+    "is_left_to",
+    "is_mine_to_drive",
+    "served_elsewhere",
+    "wants",
+]
 
 log = logging.getLogger("quiesce")
 
@@ -109,8 +117,21 @@ async def claim_run(host: Hosting, run_id: str) -> None:
     await host.store.write(take, committed=committed)
 
 
+async def claim_inside(host: Hosting, run_id: str) -> None:
+    """Claim what is inside a run that this process took up: its flows may not have been loaded here yet."""
+    inside = host.read(lambda tx: tx.children(run_id))
+    await claim_waiting(host, [child.id for child in inside if child.state is RunState.RUNNING])
+
+
 def wants(host: Hosting, run_id: str) -> bool:
+    """Whether it is this process's to drive, of which somebody here wants to know or to go on."""
     run = host.read(lambda tx: tx.run(run_id))
-    if run is None or (host.flows.known(run.flow) is None and run_id not in host.waiters):
+    if run is None:
+        return False
+    if (
+        host.flows.known(run.flow) is None
+        and run_id not in host.waiters
+        and run.parent_id not in host.drivers
+    ):
         return False
     return host.read(lambda tx: is_left_to(host, tx, run))

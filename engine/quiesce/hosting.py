@@ -24,7 +24,7 @@ import anyio.abc
 from quiesce.alarms import Alarms
 from quiesce.backend import Driver, SuspensionBackend
 from quiesce.catalog import Catalog
-from quiesce.claiming import claim_waiting, is_mine_to_drive, wants
+from quiesce.claiming import claim_inside, claim_waiting, is_mine_to_drive, wants
 from quiesce.clock import Clock
 from quiesce.errors import (
     QuiesceError,
@@ -300,6 +300,8 @@ class Hosting(Catalog):
         self.drivers[run.id] = driver
         self.broken.pop(run.id, None)
         self.tasks.start_soon(self._drive_run, run, driver, name=f"quiesce {run.id}")
+        if run.lease_epoch > 1:
+            self.tasks.start_soon(self.tolerant, claim_inside, self, run.id)
         self._start_background()
 
     async def _drive_run(self, run: RunRecord, driver: Driver) -> None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from quiesce import action, agent, ask_human, current_run, receive, spawn, step
 from quiesce.agent import RunHandle
 
-__all__ = ["approver", "blocked", "clerk", "dies", "fragile", "mailbox", "manager", "ring"]
+__all__ = ["approver", "blocked", "clerk", "delegate", "dies", "fragile", "mailbox", "manager", "ring"]
 
 
 def did(what: str) -> None:
@@ -69,6 +69,13 @@ def clerk(times: int) -> str:
 @agent
 def manager(amount: int) -> str:
     child = spawn(approver, amount)
+    return str(child.result())
+
+
+@agent
+def delegate(fifo: str) -> str:
+    child = spawn(blocked, fifo)
+    receive()
     return str(child.result())
 
 

@@ -140,6 +140,30 @@ def test_a_stopped_process_keeps_its_agent_until_it_is_taken_over(flowctl: Shell
     assert effects(flowctl) == ["look_up 1", "charge 1"]
 
 
+# --- runs inside a run ------------------------------------------------------------------------------------
+
+
+def test_an_answer_under_the_lock_of_the_outer_run_acts_when_that_is_resumed(flowctl: Shell) -> None:
+    """Source: spec engine, 4: in a process that has never loaded the flow of the inner run."""
+    hold = flowctl.asked("agents.py:manager", "50")
+    assert flowctl("pause", "r1").code == 0
+    stored = flowctl("answer", hold, "true")
+    assert (stored.code, "flowctl resume r1" in stored.out) == (75, True)
+    assert flowctl("resume", "r1") == Done(0, 'r1 completed\n"charged 50"\n', "")
+    assert effects(flowctl) == ["look_up 50", "charge 50"]
+
+
+def test_a_process_that_takes_up_a_run_takes_up_what_is_inside(flowctl: Shell) -> None:
+    """Source: spec engine, 4: also what the outer body does not wait for yet; any process can go on."""
+    child, gate = flowctl.blocked(flow="agents.py:delegate")
+    child.process.kill()
+    again = flowctl.spawn("resume", "b1")
+    gate.wait_for_node(again)  # the step of the inner run, while the outer body waits for a message
+    gate.let_go("x")
+    flowctl("cancel", "b1")
+    assert again.done().code == 1
+
+
 # --- retry, changed code, poison --------------------------------------------------------------------------
 
 
