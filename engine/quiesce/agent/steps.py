@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 import anyio
+import anyio.lowlevel
 
 from quiesce.agent.attempts import begin, carry_out
 from quiesce.agent.body import CURRENT, STEP, Body, StepInfo, this_body
@@ -216,10 +217,15 @@ async def _gather(body: Body, calls: tuple[StepCall[Any] | Awaitable[Any], ...])
     values: list[Any] = [None] * len(calls)
     failure: BaseException | None = None
 
+    begun = 0
+
     async def one(index: int) -> None:
-        nonlocal failure
+        nonlocal begun, failure
         call = calls[index]
         try:
+            while begun < index:  # tasks begin in any order on trio
+                await anyio.lowlevel.checkpoint()
+            begun = index + 1
             values[index] = (
                 await carry_out(call, body, permits[index]) if isinstance(call, StepCall) else await call
             )

@@ -433,3 +433,20 @@ async def test_a_model_is_an_argument_and_comes_back_with_what_was_set(
     await rt.answer(hold.id, {"approve": True})
     assert await settled(rt) == Completed(7)
     assert [(one, one.model_fields_set) for one in ran] == [(given, given.model_fields_set)]
+
+
+async def test_an_approval_after_its_deadline_is_refused_although_nobody_acted(
+    tmp_path: Path,
+) -> None:
+    """spec engine, 4 (on_deadline) and spec agent, actions: the deadline acts first, whoever notices it."""
+    bank, clock = Bank(), ManualClock()
+    async with Runtime(tmp_path / "flows.db", flows=bank.flows, clock=clock) as rt:
+        await rt.start(bank.teller, 50, run_id="r")
+        (hold,) = await asked(rt)
+    clock.advance(61)
+    async with Runtime(tmp_path / "flows.db", clock=clock, drive=False) as rt:  # which watches no deadlines
+        with pytest.raises(errors.Expired, match="before this answer"):
+            await rt.answer(hold.id, {"approve": True})
+    async with Runtime(tmp_path / "flows.db", flows=bank.flows, clock=clock) as rt:
+        assert (await (await rt.get("r")).result()).startswith("Expired: nobody answered")
+    assert bank.paid == []

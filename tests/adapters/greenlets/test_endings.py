@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from quiesce import RunState, Runtime, agent, errors, pause, step
+from quiesce import Paused, RunState, Runtime, action, agent, errors, gather, pause, step
 from quiesce.agent import Unwind
 
 pytestmark = pytest.mark.anyio
@@ -317,3 +318,52 @@ async def test_a_base_exception_of_a_body_fails_its_run_alone() -> None:
         run = await rt.start(body)
         with pytest.raises(errors.RunFailed, match="Odd: odd"):
             await run.settled()
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "sqlite"])
+async def test_a_body_with_a_task_group_of_its_own_is_handed_back_when_the_runtime_closes(
+    tmp_path: Path, durable: bool
+) -> None:
+    """spec agent, concurrency: cancel scopes in a body behave as if it had never been suspended."""
+    came, ended = anyio.Event(), []
+
+    async def works() -> None:
+        try:
+            came.set()
+            await anyio.sleep_forever()
+        finally:
+            ended.append("task")
+
+    @agent
+    async def body() -> None:
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(works)
+                await anyio.sleep_forever()
+        finally:
+            ended.append("body")
+
+    async with Runtime(tmp_path / "flows.db" if durable else None, flows=[body]) as rt:
+        run = await rt.start(body)
+        with anyio.fail_after(10):
+            await came.wait()
+        assert (await run.status()).state == "running"
+    assert ended == ["task", "body"]
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "sqlite"])
+async def test_the_questions_of_a_gather_are_in_the_order_of_its_calls(tmp_path: Path, durable: bool) -> None:
+    """spec agent, concurrency: results in order; whoever answers sees the questions in that order too."""
+
+    @action(approval=True)
+    def pay(amount: int) -> int:
+        return amount
+
+    @agent
+    def batch() -> list[int]:
+        return gather(*(pay.call(amount) for amount in range(8)))
+
+    async with Runtime(tmp_path / "flows.db" if durable else None, flows=[batch]) as rt:
+        outcome = await rt.run(batch)
+        assert isinstance(outcome, Paused)
+        assert [hold.payload["arguments"]["amount"] for hold in outcome.holds] == list(range(8))
