@@ -21,6 +21,7 @@ from quiesce.errors import FlowNotFound, FlowNotImportable
 __all__ = ["DefinedIn", "Flow", "Flows", "is_flow", "load", "reference"]
 
 _FILE_MODULE = "quiesce_flow_"
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ def _broken(place: str, text: str, error: BaseException) -> FlowNotImportable:
     trace = error.__traceback__
     while trace is not None:
         frame = trace.tb_frame.f_code.co_filename
-        if "importlib" not in frame and frame != __file__:
+        if "importlib" not in frame and not frame.startswith(_PACKAGE):
             where = f" ({frame}, line {trace.tb_lineno})"
         trace = trace.tb_next
     if isinstance(error, SyntaxError) and error.filename:
