@@ -208,16 +208,18 @@ class LocalBackend:
     async def takeover(self, run_id: str, asked: Asked) -> Ack:
         request = self._request("takeover", run_id, asked, {})
         run = self.host.read(lambda tx: found(tx, run_id))
+        bodies = self.host.read(lambda tx: [body.id for body in claims.bodies_of(tx, run)])
         if self.host.drive and run.state in ACTIVE:  # its holder lives, and is not to go on with it
             changed = code_changed(self.host, run, self.host.flows.get(run.flow))
             if changed is not None and not self._is_replay(request):
                 raise changed
-            self.host.taken.add(run_id)
+            self.host.taken.update([run_id, *bodies])
         await self._ready_to_drive()
-        scope = self.host.scopes.get(run_id)
+        scopes = [self.host.scopes.get(taken) for taken in (run_id, *bodies)]
         ack = await self.host.write(lambda tx: claims.takeover(tx, request, run_id))
-        if scope is not None and not ack.replayed:
-            scope.cancel()
+        for scope in scopes:
+            if scope is not None and not ack.replayed:
+                scope.cancel()
         return ack
 
     async def restart_from(self, run_id: str, position: int, asked: Asked) -> Ack:

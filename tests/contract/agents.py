@@ -28,6 +28,9 @@ class Agents:
         self._made += 1
         return agent(name=f"{name} {self._made}")(function)
 
+    def tree(self, run_id: str) -> list[str]:
+        return [run_id]
+
     def adds(self) -> Any:
         def body(x: int) -> int:
             self.evaluated.append("add")

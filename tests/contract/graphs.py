@@ -26,6 +26,9 @@ class Graphs:
         self._made += 1
         return Graph(f"{name} {self._made}", concurrency=Concurrency.PARALLEL)
 
+    def tree(self, run_id: str) -> list[str]:
+        return [run_id]
+
     def adds(self) -> Graph:
         graph = self.graph("adds")
 

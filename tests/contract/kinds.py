@@ -75,6 +75,10 @@ class Kind(Protocol):
     inner: list[Any]
     """Flows that others run inside and that a test does not see."""
 
+    def tree(self, run_id: str) -> list[str]:
+        """The ids of a run and of the runs that its own work is in, outermost first; it asks in the last."""
+        ...
+
     def adds(self) -> Any:
         """Gives x + 1 at once. Takes an int, and says so."""
         ...

@@ -15,7 +15,7 @@ from quiesce.clock import ManualClock
 
 from .kinds import Kind
 
-__all__ = ["QUIET", "Dump", "Subject", "locks", "only_child", "paused"]
+__all__ = ["QUIET", "Dump", "Subject", "locks", "only_child", "outermost", "paused"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +57,14 @@ class Subject:
         can = self.capabilities(rt)
         if can.resumes_mid_statement and not can.survives_restart:
             pytest.skip("a body in memory keeps no journal: retried, it begins again")
+
+    def has_its_work_in_itself(self) -> None:
+        """Leave the test out where a run's pieces are turns, whose bodies are runs inside it.
+
+        What it says of pieces, `tests/adapters/receipts` says of turns.
+        """
+        if self.kind.name == "team":
+            pytest.skip("a team's pieces are turns; what they do is in the runs of their bodies")
 
     async def events(self, rt: Runtime, run_id: str | None = None, after: int = 0) -> list[Event]:
         """What the log has by now."""
@@ -119,10 +127,17 @@ async def paused(run: Run) -> Paused:
 
 
 async def only_child(rt: Runtime, run: Run) -> Run:
-    """The run inside this one, once it is there."""
+    """The run inside this one, once it is there; of a team the one inside the body of its turn."""
     await wait_all_tasks_blocked()
-    (child_id,) = (await run.status()).children
-    return await rt.get(child_id)
+    status = await run.status()
+    (child_id,) = status.children
+    child = await rt.get(child_id)
+    return child if status.kind != "team" else await only_child(rt, child)
+
+
+async def outermost(rt: Runtime, **which: Any) -> list[RunStatus]:
+    """The runs that are inside no other one, newest first."""
+    return [status for status in await rt.list(**which) if status.parent_id is None]
 
 
 def locks(status: RunStatus) -> list[str]:

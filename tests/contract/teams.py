@@ -26,6 +26,9 @@ class Teams(Agents):
 
     name = "team"
 
+    def tree(self, run_id: str) -> list[str]:
+        return [run_id, f"{run_id}.1"]  # the body of the coordinator's first turn
+
     def agent(self, name: str, function: Callable[..., Any]) -> Any:
         self._made += 1
         if inspect.iscoroutinefunction(function):

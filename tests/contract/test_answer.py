@@ -53,7 +53,7 @@ async def test_an_answer_is_the_resume_too(subject: Subject, kind: Kind) -> None
         ack = await rt.answer(hold.id, "yes", request_id="r")
         assert ack == AnswerAck(
             request_id="r",
-            run_id=run.id,
+            run_id=hold.run_id,
             transitioned=True,
             generation=3,
             hold_id=hold.id,

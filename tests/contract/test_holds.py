@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from quiesce.errors import Withdrawn
@@ -21,9 +23,9 @@ async def test_an_inbox_lists_the_open_holds_of_every_run(subject: Subject, kind
         two = await rt.start(flow, 2)
         await paused(two)
         inbox = await rt.holds()
-        assert [hold.run_id for hold in inbox] == [one.id, two.id]
+        assert [hold.run_id for hold in inbox] == [kind.tree(one.id)[-1], kind.tree(two.id)[-1]]
         (hold,) = await rt.holds(two.id)
-        assert hold == inbox[1]
+        assert replace(hold, path=inbox[1].path) == inbox[1]
         assert (hold.reason, hold.payload, hold.state) == ("which?", [1, {"a": None}], "open")
         assert hold.expects is not None
         assert hold.expects["type"] == "integer"
@@ -46,11 +48,12 @@ async def test_an_inbox_comes_in_pages(subject: Subject, kind: Kind) -> None:
             found += [hold.run_id for hold in page]
             after = page.next
         assert after is None
-        assert found == [run.id for run in runs]
+        assert found == [kind.tree(run.id)[-1] for run in runs]
 
 
 async def test_runs_come_in_pages_and_can_be_chosen(subject: Subject, kind: Kind) -> None:
     """spec engine, 5: rt.list(state=, kind=, flow=, parent=, limit=, after=), newest first."""
+    subject.has_its_work_in_itself()
     asks, adds = kind.asks(), kind.adds()
     async with subject.open(asks, adds) as rt:
         held = [await rt.start(asks, number) for number in range(3)]
@@ -107,7 +110,7 @@ async def test_another_question_withdraws_the_old_one(subject: Subject, kind: Ki
 
 async def test_a_question_that_is_not_asked_again_is_withdrawn(subject: Subject, kind: Kind) -> None:
     """spec engine, 4: a hold is open as long as its place asks; who moved on asks nothing there."""
-    if kind.name == "agent":
+    if kind.name != "graph":
         pytest.skip("a body is not evaluated again")
     flow = kind.asks_once()
     async with subject.open(flow) as rt:
@@ -157,7 +160,7 @@ async def test_after_an_answer_a_question_is_a_new_one(subject: Subject, kind: K
             await rt.answer(hold.id, answer)
         assert await run.result() == ["a", "b", "c"]
         assert len({hold.id for hold in seen}) == 3
-        assert len({hold.path for hold in seen}) == 1
+        assert len({hold.path.rpartition("/")[2] for hold in seen}) == 1
         answers = {hold.id: hold.answer for hold in await rt.holds(run.id, "answered")}
         assert answers == {hold.id: answer for hold, answer in zip(seen, "abc", strict=True)}
 
@@ -215,7 +218,7 @@ async def test_what_is_held_beside_a_piece_that_works_is_listed(subject: Subject
     async with subject.open(flow, inner) as rt:
         run = await rt.start(flow, 1)
         await stage.wait_came()
-        await subject.seen(rt, f"{run.id}.1", "asked")
+        await subject.seen(rt, kind.tree(f"{kind.tree(run.id)[-1]}.1")[-1], "asked")
         status = await run.status()
         assert (status.state, len(status.holds)) == ("running", 1)
         assert len(await rt.holds(run.id)) == 1

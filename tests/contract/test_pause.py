@@ -46,6 +46,7 @@ async def test_the_fence_is_committed_before_anything_yields(subject: Subject, k
 
 async def test_each_piece_gets_a_receipt_of_what_it_was(subject: Subject, kind: Kind) -> None:
     """spec engine, 2 (receipt) and 4: one for each piece queued, running or held."""
+    subject.has_its_work_in_itself()
     if kind.name == "agent":
         pytest.skip("a body is one piece; what runs beside it is a run of its own")
     stage = Stage()
@@ -227,6 +228,12 @@ async def test_a_completion_in_the_drain_is_applied_and_ends_the_episode(
         await last.wait_came()
         ack = await run.pause()
         last.open()
+        if kind.name == "team":  # its turn keeps the value on its receipt, for the turn that continues it
+            assert (await paused(run)).holds == ()
+            assert (await run.resume()).continued == 1
+            assert await run.settled() == Completed(2)
+            assert last.came == 1
+            return
         assert await run.settled() == Completed(2)
         status = await run.status()
         assert (status.state, status.generation, status.result) == ("completed", ack.generation, 2)
@@ -244,6 +251,13 @@ async def test_a_failure_in_the_drain_is_applied_and_ends_the_episode(subject: S
         await stage.wait_came()
         ack = await run.pause()
         stage.open()
+        if kind.name == "team":  # as with a value
+            assert (await paused(run)).holds == ()
+            await run.resume()
+            with pytest.raises(FAILURES, match="boom"):
+                await run.settled()
+            assert stage.came == 1
+            return
         with pytest.raises(FAILURES, match="boom"):
             await run.settled()
         status = await run.status()

@@ -9,7 +9,7 @@ from quiesce import Completed, Run
 from quiesce.errors import IllegalTransition, RunFailed
 
 from .kinds import FAILURES, Kind, Stage, cause_of
-from .subject import Subject, paused
+from .subject import Subject, only_child, paused
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +79,7 @@ async def test_siblings_are_as_they_were(subject: Subject, kind: Kind) -> None:
         await stage.wait_came()
         await wait_all_tasks_blocked()
         (hold,) = (await run.status()).holds
-        (child_id,) = (await run.status()).children
+        child_id = (await only_child(rt, run)).id
         stage.open()
         await fails(run)
         child = await rt.status(child_id)
@@ -109,8 +109,7 @@ async def test_what_was_in_flight_is_queued_again(subject: Subject, kind: Kind) 
         await other.wait_came()
         stage.open()
         await fails(run)
-        (child_id,) = (await run.status()).children
-        child = await rt.get(child_id)
+        child = await only_child(rt, run)
         assert (await child.status()).state == "paused"
         other.open()
         await paused(child)
@@ -133,7 +132,7 @@ async def test_a_failure_in_a_child_is_retried_there(subject: Subject, kind: Kin
         assert (ack.transitioned, ack.generation) == (True, 2)
         assert await run.result() == 2
         assert kind.evaluated == ["first", "second", "second"]
-        assert [status.generation for status in await rt.list()] == [2, 2, 2]
+        assert {status.generation for status in await rt.list()} == {2}
 
 
 async def test_a_retry_goes_on_in_another_runtime(subject: Subject, kind: Kind) -> None:

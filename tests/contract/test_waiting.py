@@ -126,7 +126,7 @@ async def test_settled_gives_what_is_held_and_where(subject: Subject, kind: Kind
             "which?",
             {"of": [1, 2]},
             "open",
-            outcome.run.id,
+            kind.tree(outcome.run.id)[-1],
         )
 
 

@@ -175,7 +175,7 @@ FROM turns AS t LEFT JOIN turns AS o ON o.run_id = t.run_id AND o.number = t.ori
 WHERE t.original IS NOT NULL
   AND (o.number IS NULL OR o.participant <> t.participant OR o.task IS NOT t.task
        OR (o.child IS NOT NULL AND o.child IS NOT t.child)
-       OR coalesce(o.ended_as, 'alive') NOT IN ('stale', 'failed', 'alive')
+       OR coalesce(o.ended_as, 'alive') NOT IN ('stale', 'failed', 'cancelled', 'alive')
        OR (o.ended_as IS NULL AND NOT EXISTS (
            SELECT 1 FROM receipts AS c
            WHERE c.run_id = o.run_id AND c.piece = o.number AND c.drain IN ('pending', 'overdue'))))

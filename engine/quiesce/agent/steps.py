@@ -217,15 +217,15 @@ async def _gather(body: Body, calls: tuple[StepCall[Any] | Awaitable[Any], ...])
     values: list[Any] = [None] * len(calls)
     failure: BaseException | None = None
 
-    begun = 0
+    first_moves = 0
 
     async def one(index: int) -> None:
-        nonlocal begun, failure
+        nonlocal failure, first_moves
         call = calls[index]
         try:
-            while begun < index:  # tasks begin in any order on trio
+            while first_moves < index:  # tasks begin in any order on trio
                 await anyio.lowlevel.checkpoint()
-            begun = index + 1
+            first_moves = index + 1
             values[index] = (
                 await carry_out(call, body, permits[index]) if isinstance(call, StepCall) else await call
             )

@@ -18,10 +18,20 @@ from quiesce.rules import turns
 from quiesce.rules.fence import fence, rest_around, settle_drain
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.runs import Ack, Lock
-from quiesce.states import RunState
+from quiesce.states import ENDED, RunState
 from quiesce.store import Reader, Transaction
 
-__all__ = ["MAX_LOST", "claim", "current", "fault", "forget_lease", "hand_back", "lose", "takeover"]
+__all__ = [
+    "MAX_LOST",
+    "bodies_of",
+    "claim",
+    "current",
+    "fault",
+    "forget_lease",
+    "hand_back",
+    "lose",
+    "takeover",
+]
 
 MAX_LOST = 3
 """How many processes a piece may lose before its run is paused for it, where its flow does not say."""
@@ -133,6 +143,13 @@ def hand_back(tx: Transaction, run_id: str, me: int, epoch: int) -> None:
         settle_drain(tx, outer)
 
 
+def bodies_of(tx: Reader, run: RunRecord) -> list[RunRecord]:
+    """The runs of the bodies of a team's turns that are under way."""
+    rows = tx.pieces(run.id) if run.kind == "team" else []
+    found_here = [tx.run(row.child) for row in rows if row.child is not None]
+    return [body for body in found_here if body is not None and body.state not in ENDED]
+
+
 def takeover(tx: Transaction, request: Request, run_id: str) -> Ack:
     """Take a run away from a holder that lives but hangs; from now on its writes are refused.
 
@@ -157,5 +174,10 @@ def takeover(tx: Transaction, request: Request, run_id: str) -> Ack:
             f"nobody holds run {run.id!r}, so there is nothing to take over; resume it",
         )
     lose(tx, run)
-    tx.log(run, "taken-over", request.actor, request.id, {"from": holder, "reason": request.reason})
+    told = {"from": holder, "reason": request.reason}
+    tx.log(run, "taken-over", request.actor, request.id, told)
+    for body in bodies_of(tx, run):
+        if body.lease_holder == holder:  # what hangs holds the bodies of its turns, too
+            lose(tx, body)
+            tx.log(body, "taken-over", request.actor, request.id, told)
     return finish(tx, request, Ack(request.id, run.id, False, run.generation))

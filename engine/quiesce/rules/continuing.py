@@ -12,6 +12,8 @@ Source: spec team, "resume"; W1, W13; N4, N8, N10.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from quiesce.records import ParticipantRow, ReceiptRecord, RunRecord, TurnRow
 from quiesce.rules import turns
 from quiesce.rules.claims import forget_lease
@@ -22,7 +24,11 @@ from quiesce.store import Transaction
 __all__ = ["continue_turns", "lift_from_waiting", "reconcile"]
 
 
-def continue_turns(tx: Transaction, run: RunRecord, episode_id: str) -> dict[str, int]:
+Lift = Callable[[RunRecord], None]
+"""Takes the lock of the enclosing pause from a run that stands still for a reason of its own."""
+
+
+def continue_turns(tx: Transaction, run: RunRecord, episode_id: str, lift: Lift) -> dict[str, int]:
     """Decide every receipt of the episode that the run, of the new generation already, leaves.
 
     Returns how many were continued, carried and skipped.
@@ -31,14 +37,14 @@ def continue_turns(tx: Transaction, run: RunRecord, episode_id: str) -> dict[str
     who = {row.name: row for row in tx.participants(run.id)}
     for receipt in tx.receipts(episode_id):
         if receipt.outcome is None:
-            outcome, reason = _continue(tx, run, receipt, who)
+            outcome, reason = _continue(tx, run, receipt, who, lift)
             tx.decide_turn(receipt.id, outcome, reason)
             counts[outcome] += 1
     return counts
 
 
 def _continue(
-    tx: Transaction, run: RunRecord, receipt: ReceiptRecord, who: dict[str, ParticipantRow]
+    tx: Transaction, run: RunRecord, receipt: ReceiptRecord, who: dict[str, ParticipantRow], lift: Lift
 ) -> tuple[str, str | None]:
     turn = tx.turn(run.id, receipt.piece)
     if turn is None:
@@ -53,7 +59,8 @@ def _continue(
     if asked and waits:
         turn.generation = run.generation
         tx.save_turn(run.id, turn)
-        _lift(tx, child)
+        if child is not None:
+            lift(child)
         return "carried", None
     if asked:
         turns.end(tx, run, turn, "stale", "its question is settled; another turn continues it")
@@ -73,8 +80,8 @@ def _continue(
         state=state,
         same_place=state != "queued",
     )
-    if waits:
-        _lift(tx, child)
+    if waits and child is not None:
+        lift(child)
     return "continued", None
 
 
@@ -108,20 +115,13 @@ def _leave(tx: Transaction, run: RunRecord, turn: TurnRow, reason: str) -> None:
     turns.tell(tx, run)
 
 
-def _lift(tx: Transaction, child: RunRecord | None) -> None:
-    """The run of a body is held by its own question alone from now on."""
-    if child is not None and child.locks.pop("parent", None) is not None:
-        child.updated_at = tx.now
-        tx.save_run(child, generation=child.generation)
-
-
-def lift_from_waiting(tx: Transaction, run: RunRecord) -> None:
+def lift_from_waiting(tx: Transaction, run: RunRecord, lift: Lift) -> None:
     """The operator's lock of a team is gone, and all of it waits for answers: these let it go on."""
     for receipt in tx.receipts(run.episode_id) if run.episode_id is not None else []:
         turn = tx.turn(run.id, receipt.piece)
         child = tx.run(turn.child) if turn is not None and turn.child is not None else None
-        if still_waits(tx, child):
-            _lift(tx, child)
+        if child is not None and still_waits(tx, child):
+            lift(child)
 
 
 def reconcile(tx: Transaction, run: RunRecord) -> int:

@@ -16,7 +16,7 @@ from quiesce.errors import Fenced, IllegalTransition
 from quiesce.records import RunRecord
 from quiesce.rules import journals, turns
 from quiesce.rules.claims import forget_lease
-from quiesce.rules.fence import rest, rest_around, settle_drain
+from quiesce.rules.fence import fence_below, rest, rest_around, settle_drain
 from quiesce.rules.release import go, go_around, leave_or_wait, lift_parent_lock, lift_parent_locks
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.rules.standing import WAITING_LOCKS
@@ -72,9 +72,7 @@ def fail(tx: Transaction, run: RunRecord, error: str, drain_until: datetime) -> 
     run.locks.clear()
     run.updated_at = tx.now
     tx.save_run(run, generation=run.generation)
-    tx.fence_descendants(
-        run.id, Lock("parent", f"the enclosing run {run.id} failed", None, tx.now), drain_until
-    )
+    fence_below(tx, run, Lock("parent", f"the enclosing run {run.id} failed", None, tx.now), drain_until)
     tx.log(run, "failed", None, None, {"error": error})
     _tell_parent(tx, run)
 

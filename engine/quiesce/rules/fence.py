@@ -20,7 +20,16 @@ from quiesce.runs import Lock, PauseAck
 from quiesce.states import RunEvent, RunState, advance
 from quiesce.store import Transaction
 
-__all__ = ["fence", "mark_overdue", "pause", "release_piece", "rest", "rest_around", "settle_drain"]
+__all__ = [
+    "fence",
+    "fence_below",
+    "mark_overdue",
+    "pause",
+    "release_piece",
+    "rest",
+    "rest_around",
+    "settle_drain",
+]
 
 
 def pause(tx: Transaction, request: Request, run_id: str, drain_until: datetime) -> PauseAck:
@@ -41,7 +50,7 @@ def pause(tx: Transaction, request: Request, run_id: str, drain_until: datetime)
             run.updated_at = tx.now
             tx.save_run(run, generation=run.generation)
             # A hold alone stops only its piece, so children of a run paused by holds may still run.
-            _fence_below(tx, run, lock, drain_until)
+            fence_below(tx, run, _parent_lock(run, lock), drain_until)
         counts = tx.drain_counts(run.episode_id) if run.episode_id else {}
         tx.log(
             run, "pause-requested", request.actor, request.id, {"reason": request.reason, "locked": locked}
@@ -103,7 +112,7 @@ def fence(
     tx.save_run(run, generation=seen)
     team = run.kind == "team"
     if team and tree:  # first: whether a turn still runs is what the fence of its body's run found
-        _fence_below(tx, run, lock, drain_until)
+        fence_below(tx, run, _parent_lock(run, lock), drain_until)
     captured, draining = (tx.capture_turns if team else tx.capture)(run, run.episode_id)
     tx.open_episode(
         EpisodeRecord(
@@ -118,7 +127,7 @@ def fence(
         )
     )
     if tree and not team:
-        _fence_below(tx, run, lock, drain_until)
+        fence_below(tx, run, _parent_lock(run, lock), drain_until)
     tx.log(
         run,
         "paused",
@@ -197,9 +206,9 @@ def _tell_team(tx: Transaction, run: RunRecord, drain: str) -> None:
             settle_drain(tx, team)
 
 
-def _fence_below(tx: Transaction, run: RunRecord, lock: Lock, drain_until: datetime) -> None:
+def fence_below(tx: Transaction, run: RunRecord, lock: Lock, drain_until: datetime) -> None:
     """Fence the descendants of a run; of a team among them what its turns are is captured here."""
-    for run_id in tx.fence_descendants(run.id, _parent_lock(run, lock), drain_until):
+    for run_id in tx.fence_descendants(run.id, lock, drain_until):
         below = tx.run(run_id)
         if below is None or below.kind != "team" or below.episode_id is None:
             continue

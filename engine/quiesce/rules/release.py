@@ -328,7 +328,9 @@ def _leave(tx: Transaction, run: RunRecord, request: Request) -> bool:
     counts = {}
     if episode_id is not None and (episode := tx.episode(episode_id)) is not None:
         if run.kind == "team":
-            counts = continuing.continue_turns(tx, run, episode_id)
+            counts = continuing.continue_turns(
+                tx, run, episode_id, lambda child: lift_parent_lock(tx, child, request)
+            )
         else:
             counts["carried"] = tx.decide(episode_id, "carried", held=True)
             counts["continued"] = tx.decide(episode_id, "continued")
@@ -346,7 +348,7 @@ def lift_parent_locks(tx: Transaction, run: RunRecord, request: Request) -> None
     Of a team only those that wait for answers: the others go on when their turns are promoted.
     """
     if run.kind == "team":
-        continuing.lift_from_waiting(tx, run)
+        continuing.lift_from_waiting(tx, run, lambda child: lift_parent_lock(tx, child, request))
         return
     for child in tx.children(run.id):
         lift_parent_lock(tx, child, request)

@@ -285,6 +285,10 @@ def yielded(tx: Transaction, run: RunRecord, child: RunRecord, drain: str) -> No
 def child_rests(tx: Transaction, run: RunRecord, child: RunRecord) -> None:
     """The run of a body stands still: it asks, or somebody paused it. Its turn waits."""
     piece = tx.piece(run.id, child.parent_piece) if child.parent_piece is not None else None
+    asked = "holds" in child.locks and "holds" not in run.locks
+    if run.state is RunState.PAUSED and asked and not is_directed(tx, run, child):  # after the fence
+        run.locks["holds"] = child.locks["holds"]
+        tx.save_run(run, generation=run.generation)
     if piece is None or piece.state != "running" or child.state is not RunState.PAUSED:
         return
     if run.state is not RunState.PAUSED or piece.kind == DIRECTED:
