@@ -23,6 +23,7 @@ __all__ = ["COMMANDS", "Flowctl", "main"]
 COMMANDS = {
     "Start": ["run", "create", "demo"],
     "Steer": ["pause", "resume", "answer", "reject", "cancel", "reset", "retry", "takeover", "fork"],
+    "Teams": ["tasks", "turns", "send", "direct"],
     "Look": ["status", "list", "show", "holds", "inbox", "events", "watch", "explain", "graph"],
     "Keep": ["doctor", "prune", "completion"],
 }

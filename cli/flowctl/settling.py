@@ -31,7 +31,7 @@ from quiesce.states import RunState
 if TYPE_CHECKING:
     from quiesce.runtime import Runtime
 
-__all__ = ["after", "can_ask", "outermost", "quiet", "recorded", "settle"]
+__all__ = ["after", "can_ask", "next_event", "outermost", "quiet", "recorded", "settle"]
 
 GONE = (AlreadyAnswered, Expired, Withdrawn, UnknownHold)
 """What an answer meets whose question somebody else has settled meanwhile."""
@@ -121,7 +121,7 @@ async def _settled(rt: Runtime, run_id: str) -> RunStatus:
             if not told:
                 render.note(f"{run_id} is paused; waiting for what is overdue of it, Ctrl-C leaves it")
             told = True
-            await _next_event(rt, run_id, newest)
+            await next_event(rt, run_id, newest)
         tasks.cancel_scope.cancel()
     status = await rt.status(run_id)
     if error is not None and status.state not in (RunState.FAILED, RunState.CANCELLED):
@@ -129,7 +129,7 @@ async def _settled(rt: Runtime, run_id: str) -> RunStatus:
     return status
 
 
-async def _next_event(rt: Runtime, run_id: str, after: int) -> Event:
+async def next_event(rt: Runtime, run_id: str, after: int) -> Event:
     events = rt.events(run_id, after)
     try:
         return await anext(events)
@@ -218,7 +218,7 @@ async def _answer_in_place(rt: Runtime, settings: Settings, hold: Hold) -> bool:
 
 
 async def _until_settled_elsewhere(rt: Runtime, hold: Hold, newest: int, stop: Callable[[], None]) -> None:
-    while (event := await _next_event(rt, hold.run_id, newest)).data.get("hold") != hold.id:
+    while (event := await next_event(rt, hold.run_id, newest)).data.get("hold") != hold.id:
         newest = event.seq
     by = f" by {event.actor}" if event.actor else ""
     render.note(f"\n{hold.id} was {event.kind}{by} meanwhile")

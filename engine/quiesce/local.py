@@ -276,6 +276,11 @@ class LocalBackend:
             packed = replace(order, **{order.packs: value})
             arguments[order.packs] = codec.digest(value) if isinstance(value, bytes) else repr(value)
         request = self._request(order.verb, run_id, asked, arguments)
+        if by is None:  # a body's team is driven by somebody already
+            run = self.host.read(lambda tx: found(tx, run_id))
+            changed = self._preflight(run)
+            if changed is not None and not self._is_replay(request):
+                raise changed
         await self._ready_to_drive()
         return await self.host.write(lambda tx: orders.carry_out(tx, request, run_id, packed, by))
 

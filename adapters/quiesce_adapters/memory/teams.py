@@ -265,7 +265,7 @@ class MemoryTeams(Unkept):
     # --- mail --------------------------------------------------------------------------------------
 
     def unread(self, run_id: str) -> dict[str, int]:
-        return dict(Counter(row.recipient for row in self._team(run_id).mail if row.turn is None))
+        return {row.recipient: row.number for row in self._team(run_id).mail if row.turn is None}
 
     def mail(self, run_id: str, recipient: str | None, *, unread: bool) -> list[MailRow]:
         return [

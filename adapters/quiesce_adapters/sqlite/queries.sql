@@ -538,7 +538,7 @@ RETURNING piece
 UPDATE receipts SET outcome = ?, reason = ? WHERE id = ? AND outcome IS NULL
 
 -- mail.unread
-SELECT recipient, count(*) FROM mail INDEXED BY mail_unread WHERE run_id = ? AND turn IS NULL GROUP BY recipient
+SELECT recipient, max(number) FROM mail INDEXED BY mail_unread WHERE run_id = ? AND turn IS NULL GROUP BY recipient
 
 -- mail.list
 SELECT number, recipient, sender, body, sent_at, turn FROM mail WHERE run_id = ? ORDER BY number

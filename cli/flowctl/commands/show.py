@@ -10,7 +10,10 @@ from flowctl import render, wiring
 from flowctl.options import Plain, Settings, pass_settings, run_argument
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from quiesce.insight import View
+    from quiesce.team.values import Task, TurnStatus
 
 __all__ = ["command"]
 
@@ -24,20 +27,42 @@ def command(settings: Settings, run: str, events: int) -> None:
     from quiesce.insight import view
 
     with wiring.reading(settings) as backend:
-        seen = view(backend.host, wiring.known_run(backend, run), events=events)
+        run_id = wiring.known_run(backend, run)
+        seen = view(backend.host, run_id, events=events)
         now = backend.host.clock.now()
+        team = (backend.tasks(run_id), backend.turns(run_id)) if seen.status.kind == "team" else None
     if settings.json:
-        render.say_json(seen.model_dump(mode="json"))
+        told = seen.model_dump(mode="json")
+        if team is not None:
+            told["tasks"], told["turns"] = ([item.model_dump(mode="json") for item in rows] for rows in team)
+        render.say_json(told)
         return
     from flowctl import describe
 
     for line in describe.status_lines(seen.status, settings, now, shown=None):
         render.say(line)
-    _tables(seen)
+    if team is None:
+        _tables(seen)
+    else:
+        _team_tables(seen, *team, now)
     if seen.events:
         render.say("\n" + render.paint("newest events", bold=True))
         for event in seen.events:
             render.say("  " + describe.event_line(event))
+
+
+def _team_tables(seen: View, tasks: list[Task], turns: list[TurnStatus], now: datetime) -> None:
+    from flowctl import teamwork
+
+    if tasks:
+        render.say("\n" + render.paint("tasks", bold=True))
+        teamwork.task_table(tasks)
+    if turns:
+        render.say("\n" + render.paint("turns", bold=True))
+        teamwork.turn_table(turns)
+    if seen.receipts:
+        render.say("\n" + render.paint("receipts of this pause", bold=True))
+        teamwork.receipt_table(seen.receipts, turns, now)
 
 
 def _tables(seen: View) -> None:

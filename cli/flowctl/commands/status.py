@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,11 @@ from flowctl import render, wiring
 from flowctl.options import Plain, Settings, pass_settings, run_argument
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from quiesce.insight import Overview
+    from quiesce.local import LocalBackend
+    from quiesce.runs import RunStatus
 
 __all__ = ["command"]
 
@@ -32,8 +37,29 @@ def command(settings: Settings, run: str | None) -> None:
             return
         from flowctl import describe
 
-        for line in describe.status_lines(status, settings, backend.host.clock.now()):
+        now = backend.host.clock.now()
+        for line in describe.status_lines(status, settings, now):
             render.say(line)
+        if status.kind == "team":
+            _show_team(backend, status, now)
+
+
+def _show_team(backend: LocalBackend, status: RunStatus, now: datetime) -> None:
+    from flowctl import teamwork
+
+    tasks, turns = backend.tasks(status.id), backend.turns(status.id)
+    counts = Counter(task.state for task in tasks)
+    if tasks:
+        render.say("tasks: " + ", ".join(f"{count} {state}" for state, count in counts.items()))
+    if queues := list(teamwork.queue_lines(turns)):
+        render.say("queues:")
+        for line in queues:
+            render.say(line)
+    if status.episode_id is not None:
+        receipts = backend.receipts(status.episode_id)
+        render.say("receipts of this pause:" if receipts else "no turn was held by this pause")
+        if receipts:
+            teamwork.receipt_table(receipts, turns, now)
 
 
 def _show_store(seen: Overview, settings: Settings) -> None:

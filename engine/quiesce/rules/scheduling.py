@@ -83,7 +83,7 @@ def _admit_ready(tx: Transaction, run: RunRecord) -> None:
             turns.admit(tx, run, who, "task", "task", task=task.number)
     told = turns.coordinator(tx, run)
     busy = {(name, state) for name, kind, state in tx.queue_lengths(run.id) if kind == FORMAL}
-    for name in tx.unread(run.id):
+    for name in turns.fresh_mail(tx, run):
         who = turns.participant(tx, run, name)
         if who is not None and name != told.name and not _has_inbox_turn(tx, run, name):
             turns.admit(tx, run, who, "inbox", "inbox")
@@ -190,6 +190,10 @@ def _open(
     turn.child = piece.child = f"{run.id}.{turn.number}"
     if turn.kind == "coordinator":
         turns.note(tx, run, news=None)
+    elif turn.kind == "inbox":
+        newest = tx.unread(run.id).get(turn.participant, 0)
+        offered = {**turns.facts(tx, run).get("offered", {}), turn.participant: newest}
+        turns.note(tx, run, offered=offered)
     _mark(tx, run, turn, piece, "running")
     _count(tx, run, task)
     try:

@@ -74,7 +74,7 @@ def _has_more(tx: Reader, run: RunRecord) -> bool:
         return True
     busy = {name for name, kind, _ in lanes if kind == turns.FORMAL}
     return (noted.get("news", 0) > 0 and told not in busy) or any(
-        name not in busy for name in tx.unread(run.id) if name != told
+        name not in busy for name in turns.fresh_mail(tx, run) if name != told
     )
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "end_task",
     "facts",
     "fail",
+    "fresh_mail",
     "go_on",
     "is_directed",
     "note",
@@ -58,7 +59,8 @@ COORDINATOR = 0
 
 
 def facts(tx: Reader, run: RunRecord) -> dict[str, Any]:
-    """`news`: what the coordinator has not been told; `finish`: the result it gave; `failed`: its error."""
+    """`news`: what the coordinator has not been told; `finish`: the result it gave; `failed`: its error;
+    `offered`: of each participant the newest message that an inbox turn was begun for."""
     return dict(tx.counters(run.id) or {})
 
 
@@ -71,6 +73,12 @@ def note(tx: Transaction, run: RunRecord, **changes: Any) -> None:
 def tell(tx: Transaction, run: RunRecord) -> None:
     """There is something for the coordinator; turns that have not begun are told together."""
     note(tx, run, news=facts(tx, run).get("news", 0) + 1)
+
+
+def fresh_mail(tx: Reader, run: RunRecord) -> dict[str, int]:
+    """Who has messages that no inbox turn was begun for; a body that leaves them is not asked again."""
+    offered = facts(tx, run).get("offered", {})
+    return {name: newest for name, newest in tx.unread(run.id).items() if newest > offered.get(name, 0)}
 
 
 def coordinator(tx: Reader, run: RunRecord) -> ParticipantRow:

@@ -60,7 +60,7 @@ class TeamReader(Protocol):
         ...
 
     def unread(self, run_id: str) -> dict[str, int]:
-        """How many messages each participant has not read."""
+        """Of each participant that has not read everything the number of the newest unread message."""
         ...
 
     def mail(self, run_id: str, recipient: str | None, *, unread: bool) -> list[MailRow]:
