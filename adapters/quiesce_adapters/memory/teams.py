@@ -138,7 +138,8 @@ class MemoryTeams(Unkept):
     def live_turn(self, run_id: str, task: int) -> TurnRow | None:
         turns = self._team(run_id).turns
         live = (turns[piece] for piece in self._pieces.get(run_id, ()) if piece in turns)
-        return next((copy(row) for row in live if row.task == task and row.ended_as is None), None)
+        of_task = [row for row in live if row.task == task and row.ended_as is None]
+        return copy(max(of_task, key=lambda row: row.number)) if of_task else None
 
     def continuation(self, run_id: str, original: int) -> TurnRow | None:
         turns = self._team(run_id).turns.values()

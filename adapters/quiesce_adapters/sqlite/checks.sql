@@ -256,6 +256,12 @@ WHERE k.state = 'in_progress' AND r.state IN ('running', 'idle')
   AND NOT EXISTS (SELECT 1 FROM turns AS t JOIN receipts AS c ON c.run_id = t.run_id AND c.piece = t.number
                   WHERE t.run_id = k.run_id AND t.task = k.number AND c.outcome = 'skipped')
 
+-- team.two_turns: {count} turns of run {run} work on task {task} (N4)
+SELECT t.run_id AS run, t.task, count(*) AS count FROM turns AS t
+WHERE t.task IS NOT NULL AND t.ended_as IS NULL AND NOT EXISTS (  -- one that is continued drains still
+    SELECT 1 FROM turns AS c WHERE c.run_id = t.run_id AND c.original = t.number)
+GROUP BY t.run_id, t.task HAVING count(*) > 1
+
 -- team.queue: turn {turn} of run {run} {what} (N14)
 SELECT coalesce(t.number, p.piece) AS turn, t.run_id AS run, 'has not ended, but is in no queue' AS what
 FROM turns AS t LEFT JOIN pieces AS p ON p.run_id = t.run_id AND p.piece = t.number

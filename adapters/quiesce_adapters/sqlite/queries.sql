@@ -456,10 +456,10 @@ SELECT number, execution, participant, incarnation, kind, sequence, generation, 
        original, child, prompt, attempt, ended_as, reason, started_at, ended_at
 FROM turns WHERE run_id = ? AND number = ?
 
--- turn.of_task
+-- turn.of_task: the newest; one that it continues may drain still
 SELECT number, execution, participant, incarnation, kind, sequence, generation, source, created_at, task,
        original, child, prompt, attempt, ended_as, reason, started_at, ended_at
-FROM turns WHERE run_id = ? AND task = ? AND ended_as IS NULL
+FROM turns WHERE run_id = ? AND task = ? AND ended_as IS NULL ORDER BY number DESC LIMIT 1
 
 -- turn.continuing
 SELECT number, execution, participant, incarnation, kind, sequence, generation, source, created_at, task,

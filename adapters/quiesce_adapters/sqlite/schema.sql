@@ -135,7 +135,7 @@ CREATE TABLE turns (
     CHECK ((ended_as IS NULL) = (ended_at IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX one_continuation ON turns (run_id, original) WHERE original IS NOT NULL;
-CREATE UNIQUE INDEX one_turn_per_task ON turns (run_id, task) WHERE task IS NOT NULL AND ended_as IS NULL;
+CREATE INDEX turns_of_task ON turns (run_id, task) WHERE task IS NOT NULL AND ended_as IS NULL;
 CREATE INDEX turns_of_body ON turns (run_id, child) WHERE child IS NOT NULL;
 CREATE INDEX turns_live ON turns (run_id) WHERE ended_as IS NULL;
 

@@ -49,6 +49,8 @@ def _continue(
     turn = tx.turn(run.id, receipt.piece)
     if turn is None:
         return "skipped", "turn_missing"
+    if tx.continuation(run.id, turn.number) is not None:
+        return "skipped", "continued_before"  # it drains still; the turn that continues it is held by itself
     if (reason := _why_not(tx, run, turn, who)) is not None:
         _leave(tx, run, turn, reason)
         return "skipped", reason
@@ -93,8 +95,6 @@ def _why_not(tx: Transaction, run: RunRecord, turn: TurnRow, who: dict[str, Part
         return f"{name}_gone"
     if now.incarnation != turn.incarnation:
         return f"{name}_changed"
-    if tx.continuation(run.id, turn.number) is not None:
-        return "continued_before"
     if turn.task is None:
         return None
     task = tx.task(run.id, turn.task)

@@ -39,7 +39,7 @@ class TeamReader(Protocol):
 
     def turn(self, run_id: str, number: int) -> TurnRow | None: ...
     def live_turn(self, run_id: str, task: int) -> TurnRow | None:
-        """The turn of this task that has not ended, if there is one."""
+        """The newest turn of this task that has not ended, if there is one."""
         ...
 
     def continuation(self, run_id: str, original: int) -> TurnRow | None:

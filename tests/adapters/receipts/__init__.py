@@ -1,0 +1,1 @@
+"""What holds of teams: the conformance cases, and what the invariants forbid."""
