@@ -192,6 +192,10 @@ class Host(Protocol):
         """The flow of a reference. Raises FlowNotFound."""
         ...
 
+    def know_parts(self, text: str, flow: Any) -> Sequence[str]:
+        """Remember the flows that are part of this one, by the references that lead to them."""
+        ...
+
     def flow_reference(self, flow: Any) -> str:
         """The reference of a flow, which is at hand from now on."""
         ...

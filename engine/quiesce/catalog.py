@@ -31,7 +31,7 @@ class Catalog:
         self.serves: list[str] = []
         for flow in flows:
             text = self.flow_reference(flow)
-            self.serves += [text, *self._put_parts(text, flow)]
+            self.serves += [text, *self.know_parts(text, flow)]
 
     def mechanism(self, kind: str) -> Mechanism:
         """The mechanism for a kind of run, loaded on first use.
@@ -54,7 +54,7 @@ class Catalog:
             (text, self.mechanism((flow := self.flows.get(text)).kind).version(flow)) for text in self.serves
         ]
 
-    def _put_parts(self, text: str, flow: Any) -> list[str]:
+    def know_parts(self, text: str, flow: Any) -> list[str]:
         """Remember the flows that are part of this one, by the references that lead to them."""
         parts = self.mechanism(flow.kind).parts(flow) if is_flow(flow) else {}
         for name, part in parts.items():
@@ -98,7 +98,7 @@ class Catalog:
             self.flows.put(text, flow)
         else:
             text, importable = self.flows.add(flow)
-            self._put_parts(text, flow)
+            self.know_parts(text, flow)
         if self.store.durable and not importable and text not in self.serves:
             raise FlowNotFound(
                 f"flow {flow.name!r} is no module-level name of {flow.defined_in.module}, so no other "

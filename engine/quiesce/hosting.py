@@ -142,6 +142,9 @@ class Hosting(Catalog):
 
     def _report(self) -> None:
         for run_id in sorted(self.unseen):
+            run = self.read(lambda tx, run_id=run_id: tx.run(run_id))  # type: ignore[misc]
+            if run is not None and run.parent_piece is not None:
+                continue  # the run around it has heard
             log.error("run %s failed and nobody waited for it: %s", run_id, self.errors[run_id])
         if not self.store.durable:
             active, _ = self.read(

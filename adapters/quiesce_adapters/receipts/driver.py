@@ -43,6 +43,7 @@ class ReceiptsDriver:
 
     async def drive(self) -> None:
         """Have the team go on after every change, until the run has ended or the lease is lost."""
+        self._host.know_parts(self._run.flow, self._team)  # so that bodies are taken up here, too
         try:
             while not await self._look():
                 await self._signal.wait()

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from quiesce.records import ParticipantRow, ReceiptRecord, RunRecord, TurnRow
 from quiesce.rules import turns
-from quiesce.rules.claims import forget_lease
+from quiesce.rules.claims import bodies_of, forget_lease, lose
 from quiesce.rules.standing import still_waits
 from quiesce.states import ENDED, RunState
 from quiesce.store import Transaction
@@ -125,11 +125,18 @@ def lift_from_waiting(tx: Transaction, run: RunRecord, lift: Lift) -> None:
 
 
 def reconcile(tx: Transaction, run: RunRecord) -> int:
-    """Bodies whose process died do not drain any more: their receipts become absent. Returns how many.
+    """Bodies whose process died drain no more: their receipts become absent; what ran is queued again.
+
+    Returns how many that concerns.
 
     Done twice, the second time changes nothing; the work of a process that lives is not touched.
     """
     changed = 0
+    for body in bodies_of(tx, run):
+        lost = body.lease_holder is not None and not tx.alive(body.lease_holder)
+        if body.state is RunState.RUNNING and lost and not lose(tx, body):
+            tx.log(body, "orphaned", None, None, {"team": run.id})  # whoever serves it takes it up
+            changed += 1
     for receipt in tx.unresolved(run.id):
         turn = tx.turn(run.id, receipt.piece)
         child = tx.run(turn.child) if turn is not None and turn.child is not None else None
