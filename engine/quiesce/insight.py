@@ -19,7 +19,9 @@ from quiesce.errors import FlowNotFound
 from quiesce.fitting import code_changed
 from quiesce.hosting import Hosting
 from quiesce.records import PieceRow, RunFilter, RunRecord
+from quiesce.rules import continuing
 from quiesce.rules.requests import found
+from quiesce.rules.standing import still_waits
 from quiesce.rules.starting import enclosing_fence, first_piece
 from quiesce.rules.status import event_value, receipt_value, status
 from quiesce.runs import Event, Receipt, RunStatus, Value
@@ -248,6 +250,12 @@ def _next(
     carried: list[str] = []
     waiting: list[str] = []
     only_lifts = "operator" in run.locks
+    if captured := _captured(tx, run):  # whose pieces are gone once they have yielded
+        for place, fate in captured:
+            {"again": again, "fresh": fresh, "carried": carried}[fate].append(place)
+        waits = [row for row in tx.pieces(run.id) if row.state == "waiting"]
+        waiting += [f"{_place(row.name, row.piece)} waits for run {row.child}" for row in waits]
+        return tuple(again), tuple(fresh), tuple(carried), tuple(waiting)
     failed = _failed_piece(tx, run)
     for row in _pieces(tx, run):
         place = _place(row.name, row.piece)
@@ -268,6 +276,28 @@ def _next(
             case "waiting":
                 waiting.append(f"{place} waits for run {row.child}")
     return tuple(again), tuple(fresh), tuple(carried), tuple(waiting)
+
+
+def _captured(tx: Reader, run: RunRecord) -> list[tuple[str, str]]:
+    """The turns that a resume of a paused team decides, and how, but for those that it skips."""
+    told = []
+    who = {row.name: row for row in tx.participants(run.id)} if run.kind == "team" else {}
+    for receipt in tx.receipts(run.episode_id) if who and run.episode_id is not None else []:
+        turn = tx.turn(run.id, receipt.piece)
+        if receipt.outcome is not None or turn is None or tx.continuation(run.id, turn.number) is not None:
+            continue
+        if continuing.why_not(tx, run, turn, who) is not None:
+            continue
+        child = tx.run(turn.child) if turn.child is not None else None
+        if child is None:
+            fate = "fresh"
+        elif not still_waits(tx, child):
+            fate = "again"
+        else:
+            let_go = "operator" not in run.locks and _next(tx, child, True, True)[0]
+            fate = "again" if let_go else "carried"
+        told.append((_place(receipt.name, receipt.piece), fate))
+    return told
 
 
 def _failed_piece(tx: Reader, run: RunRecord) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from .subject import Subject
 from .teams import Teams
 
 STORES = {"memory": None, "sqlite": "sqlite:///{folder}/flows.db"}
-KINDS = {"graph": Graphs, "agent": Agents, "team": Teams}
+KINDS: dict[str, Any] = {"graph": Graphs, "agent": Agents, "team": Teams}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -58,13 +58,12 @@ class Subject:
         if can.resumes_mid_statement and not can.survives_restart:
             pytest.skip("a body in memory keeps no journal: retried, it begins again")
 
-    def has_its_work_in_itself(self) -> None:
-        """Leave the test out where a run's pieces are turns, whose bodies are runs inside it.
-
-        What it says of pieces, `tests/adapters/receipts` says of turns.
-        """
-        if self.kind.name == "team":
-            pytest.skip("a team's pieces are turns; what they do is in the runs of their bodies")
+    def inside(self, run_id: str, levels: int) -> list[str]:
+        """The ids of a run and of all that are in it, outermost first, where flows enclose one another."""
+        ids = self.kind.tree(run_id)
+        for _ in range(levels):
+            ids = [*ids, *self.kind.tree(f"{ids[-1]}.1")]
+        return ids
 
     async def events(self, rt: Runtime, run_id: str | None = None, after: int = 0) -> list[Event]:
         """What the log has by now."""

@@ -8,7 +8,7 @@ from anyio import create_task_group, wait_all_tasks_blocked
 from quiesce import Completed, Paused
 
 from .kinds import Kind, Stage
-from .subject import Subject, paused
+from .subject import Subject, only_child, paused
 
 pytestmark = pytest.mark.anyio
 
@@ -164,7 +164,6 @@ async def test_a_resume_of_an_overdue_run_starts_nothing_twice(subject: Subject,
 
 async def test_pieces_drain_in_parallel(subject: Subject, kind: Kind) -> None:
     """spec engine, 2 (drain): bounded and parallel: each piece has its receipt, the last makes it quiet."""
-    subject.has_its_work_in_itself()
     stage, other = Stage(), Stage()
     inner = kind.works(other)
     flow = kind.asks_beside(stage, inner)
@@ -173,8 +172,7 @@ async def test_pieces_drain_in_parallel(subject: Subject, kind: Kind) -> None:
         await stage.wait_came()
         await other.wait_came()
         await run.pause()
-        (child_id,) = (await run.status()).children
-        child = await rt.get(child_id)
+        child = await only_child(rt, run)
         stage.open()
         await wait_all_tasks_blocked()
         assert (await run.status()).phase == "quiescent"

@@ -74,7 +74,6 @@ async def test_what_has_not_ended_is_never_forgotten(subject: Subject, kind: Kin
 
 async def test_runs_inside_a_run_are_forgotten_with_it_and_never_alone(subject: Subject, kind: Kind) -> None:
     """A tree goes as a whole: what is inside is part of what its outer run tells."""
-    subject.has_its_work_in_itself()
     inner = kind.adds()
     middle = kind.encloses(inner)
     flow = kind.encloses(middle)
@@ -82,7 +81,7 @@ async def test_runs_inside_a_run_are_forgotten_with_it_and_never_alone(subject: 
         run = await rt.start(flow, 1)
         await run.settled()
         subject.clock.advance(DAY)
-        assert await rt.prune(subject.clock.now()) == [run.id, f"{run.id}.1", f"{run.id}.1.1"]
+        assert await rt.prune(subject.clock.now()) == subject.inside(run.id, 2)
         assert list(await rt.list()) == []
 
 

@@ -81,6 +81,7 @@ class ReceiptsDriver:
             except StoreBusy:
                 if began:
                     raise
+        self._host.deadline_changed()  # of what a body that goes on again brings back
         if run.state is RunState.FAILED:
             self._tell_failure(run)
         return run.state in ENDED

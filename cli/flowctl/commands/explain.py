@@ -92,7 +92,9 @@ def _resume(seen: Explanation, settings: Settings) -> Iterator[str]:
         return
     lives = seen.status.kind == "agent" and seen.status.recoverable == "live"
     how = "is executed again, over its journal" if seen.done else "is evaluated again, from its start"
-    if lives:
+    if seen.status.kind == "team":
+        how = "is continued by another turn, from where it was"
+    elif lives:
         how = "goes on where it stands, in its process"
     yield from (f"{render.safe(place)} {how}" for place in seen.again)
     yield from (f"{render.safe(place)} is queued and begins" for place in seen.fresh)

@@ -19,9 +19,9 @@ from quiesce.rules import turns
 from quiesce.rules.claims import bodies_of, forget_lease, lose
 from quiesce.rules.standing import still_waits
 from quiesce.states import ENDED, RunState
-from quiesce.store import Transaction
+from quiesce.store import Reader, Transaction
 
-__all__ = ["continue_turns", "lift_from_waiting", "reconcile"]
+__all__ = ["continue_turns", "lift_from_waiting", "reconcile", "why_not"]
 
 
 Lift = Callable[[RunRecord], None]
@@ -51,7 +51,7 @@ def _continue(
         return "skipped", "turn_missing"
     if tx.continuation(run.id, turn.number) is not None:
         return "skipped", "continued_before"  # it drains still; the turn that continues it is held by itself
-    if (reason := _why_not(tx, run, turn, who)) is not None:
+    if (reason := why_not(tx, run, turn, who)) is not None:
         _leave(tx, run, turn, reason)
         return "skipped", reason
     child = tx.run(turn.child) if turn.child is not None else None
@@ -87,7 +87,7 @@ def _continue(
     return "continued", None
 
 
-def _why_not(tx: Transaction, run: RunRecord, turn: TurnRow, who: dict[str, ParticipantRow]) -> str | None:
+def why_not(tx: Reader, run: RunRecord, turn: TurnRow, who: dict[str, ParticipantRow]) -> str | None:
     """Why the work of a captured turn is not gone on with; None if it is."""
     name = "coordinator" if turn.kind == "coordinator" else "participant"
     now = who.get(turn.participant)

@@ -346,6 +346,10 @@ def _go_on(tx: Transaction, run: RunRecord, request: Request) -> None:
     else:
         tx.requeue(run.id, lost=False)
     tx.log(run, "retried", request.actor, request.id, {"reason": request.reason})
+    if run.kind == "team":
+        _go_on_with_turns(tx, run, request)
+        rest(tx, run)
+        return
     waited_for = journals.reopen(tx, run)
     for child_id in [*(row.child for row in tx.pieces(run.id)), waited_for]:
         child = tx.run(child_id) if child_id is not None else None
@@ -353,14 +357,24 @@ def _go_on(tx: Transaction, run: RunRecord, request: Request) -> None:
             _go_on(tx, child, request)
         elif child is not None and child.state is RunState.CANCELLED and child.id == waited_for:
             _run_anew(tx, child, request)
-    if run.kind == "team":
-        for row in tx.pieces(run.id):
-            body = tx.run(row.child) if row.child is not None and row.state != "queued" else None
-            if body is not None:
-                lift_parent_lock(tx, body, request)
-    else:
-        lift_parent_locks(tx, run, request)
+    lift_parent_locks(tx, run, request)
     rest(tx, run)
+
+
+def _go_on_with_turns(tx: Transaction, run: RunRecord, request: Request) -> None:
+    """The bodies that were under way go on, and what came back since is applied.
+
+    A turn that is queued gets its body, be it for another attempt, when it is promoted, and never before.
+    """
+    for row in tx.pieces(run.id):
+        body = tx.run(row.child) if row.child is not None and row.state != "queued" else None
+        turn = tx.turn(run.id, row.piece)
+        if body is None or turn is None:
+            continue
+        if body.state in ENDED:
+            turns.settle(tx, run, turn, body)
+        else:
+            lift_parent_lock(tx, body, request)
 
 
 def _close_episode(tx: Transaction, run: RunRecord, ended_as: str) -> None:

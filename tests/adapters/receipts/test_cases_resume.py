@@ -11,6 +11,7 @@ import pytest
 from anyio import wait_all_tasks_blocked
 
 from quiesce import Paused, Team, Turn, errors
+from quiesce.backend import Asked
 from quiesce.team.orders import FinishTeam
 
 from .crew import Crew, task
@@ -210,9 +211,7 @@ async def test_only_the_coordinator_changes_the_structure(path: Path | None) -> 
             await rt.backend.order("r", FinishTeam(1), _nobody())
 
 
-def _nobody() -> object:
-    from quiesce.backend import Asked
-
+def _nobody() -> Asked:
     return Asked()
 
 
