@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
-from quiesce import journaling
+from quiesce import journaling, standstill
 from quiesce.errors import FlowNotFound
 from quiesce.fitting import code_changed
 from quiesce.hosting import Hosting
@@ -123,6 +123,8 @@ class Explanation(Value):
     """How many places of an agent's journal are given back and not done again."""
     unknown: tuple[str, ...] = ()
     """Its steps that began, and of which nobody knows whether they happened."""
+    team: standstill.Standing | None = None
+    """The queues and tasks of a team, and what it goes on with, instead of `again`, `fresh`, `carried`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,10 @@ def explain(host: Hosting, run_id: str) -> Explanation:
         receipts = tx.receipts(run.episode_id) if run.episode_id and now.phase == "draining" else []
         late = episode is not None and tx.now >= episode.drain_until
         still = [row for row in receipts if row.drain in ("pending", "overdue")]
+        team = standstill.standing(tx, run) if run.kind == "team" else None
         again, fresh, carried, waiting = _next(tx, run, lives, now.phase == "quiescent")
+        if team is not None:
+            again = fresh = carried = ()
         workers = _processes(tx)
         return Explanation(
             status=now,
@@ -234,6 +239,7 @@ def explain(host: Hosting, run_id: str) -> Explanation:
             code=code,
             done=journaling.done(tx, run),
             unknown=journaling.unknown(tx, run),
+            team=team,
         )
 
     return host.read(work)
