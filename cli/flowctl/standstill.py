@@ -39,7 +39,7 @@ def _shortened(lines: Sequence[str], seen_in: str) -> Iterator[str]:
         yield f"… and {len(lines) - LONGEST} more: {seen_in}"
 
 
-def _turn(number: int, participant: str, task: int | None, kind: str = "") -> str:
+def _turn(number: int, participant: str, task: int | None, kind: str) -> str:
     what = f" (task {task})" if task is not None else " (user-directed)" if kind == "user_directed" else ""
     return f"turn {number} of {safe(participant)}{what}"
 
@@ -79,10 +79,12 @@ def _tasks(numbers: Sequence[int], end: str | None = None) -> str:
 
 
 def _next_line(item: Next) -> str:
-    told = _turn(item.turn, item.participant, item.task)
+    told = _turn(item.turn, item.participant, item.task, item.kind)
     if item.outcome == "skipped":
         return f"{told} is skipped: {item.reason}"
     if item.outcome == "carried":
         return f"{told} keeps its question; only an answer moves it"
+    if item.outcome == "let_go":
+        return f"{told} is let go: its question has no type, so its body goes on without an answer"
     told += " is continued: " if item.outcome == "continued" else ": "
     return told + _HOW[item.how] + (", once what still runs of it has yielded" if item.drains else "")

@@ -13,15 +13,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from quiesce.records import PieceRow, RunRecord, TurnRow
+from quiesce.records import HoldRecord, PieceRow, RunRecord, TurnRow
 from quiesce.rules import continuing, turns
-from quiesce.rules.standing import can_run
+from quiesce.rules.standing import WAITING_LOCKS, can_run
 from quiesce.runs import Value
 from quiesce.states import ENDED, RunState
 from quiesce.store import Reader
 
 __all__ = ["Blocked", "Head", "Next", "Standing", "standing"]
 
+Outcome = Literal["continued", "carried", "let_go", "skipped", "kept"]
 How = Literal["begins", "stands", "again", "applied"]
 
 
@@ -62,16 +63,18 @@ class Blocked(Value):
 class Next(Value):
     """What becomes of a turn when its team is let go on.
 
-    `outcome`: `continued` (by another turn), `carried` (it keeps its question), `skipped` with a `reason`, or
-    `kept` (the same turn goes on). `how`: its body `begins`, goes on where it `stands` in its process, is run
+    `outcome`: `continued` (by another turn), `carried` (it keeps its question), `let_go` (its question has no
+    type, so that its body goes on without an answer), `skipped` with a `reason`, or `kept` (the same turn
+    goes on). `how`: its body `begins`, goes on where it `stands` in its process, is run
     `again` as its journal or its nodes say, or has ended, so that what it gave is `applied`. `drains`: not
     before what runs of it has yielded.
     """
 
     turn: int
     participant: str
+    kind: str
     task: int | None
-    outcome: Literal["continued", "carried", "skipped", "kept"]
+    outcome: Outcome
     reason: str | None
     how: How
     drains: bool
@@ -112,16 +115,16 @@ def _head(tx: Reader, run: RunRecord, row: PieceRow, turn: TurnRow, behind: int)
         row.state,
         behind,
         turn.child,
-        tuple(_asked(tx, child)) if child is not None and row.state == "waiting" else (),
+        tuple(hold.id for hold in _asked(tx, child)) if child is not None and row.state == "waiting" else (),
         tuple(sorted(child.locks)) if child is not None else (),
         None if child is None or child.lease_holder is None else tx.alive(child.lease_holder),
         turn.original if drains else None,
     )
 
 
-def _asked(tx: Reader, run: RunRecord) -> Iterator[str]:
+def _asked(tx: Reader, run: RunRecord) -> Iterator[HoldRecord]:
     """The open questions of a run and of those inside it."""
-    yield from (hold.id for hold in tx.open_holds(run.id))
+    yield from tx.open_holds(run.id)
     for child in tx.children(run.id):
         if child.state not in ENDED:
             yield from _asked(tx, child)
@@ -149,10 +152,10 @@ def _blocked(tx: Reader, run: RunRecord) -> Iterator[Blocked]:
 
 def _next(tx: Reader, run: RunRecord) -> Iterator[Next]:
     if run.state is RunState.PAUSED and run.episode_id is not None:
-        if run.locks.keys() <= {"holds", "child"} or can_run(tx, run):
-            yield from _after_pause(tx, run, run.episode_id)
+        yield from _after_pause(tx, run, run.episode_id)
+        yield from _taken_up(tx, run, (turns.DIRECTED,))
     elif run.state is RunState.RUNNING:
-        yield from _taken_up(tx, run)
+        yield from _taken_up(tx, run, (turns.FORMAL, turns.DIRECTED))
     elif run.state is RunState.FAILED:
         failed = turns.facts(tx, run).get("failed")
         turn = tx.turn(run.id, failed["turn"]) if failed is not None else None
@@ -161,18 +164,26 @@ def _next(tx: Reader, run: RunRecord) -> Iterator[Next]:
 
 
 def _after_pause(tx: Reader, run: RunRecord, episode_id: str) -> Iterator[Next]:
+    """Of each captured turn; where all of them wait for answers, of those alone."""
     who = {row.name: row for row in tx.participants(run.id)}
+    goes, only_holds = can_run(tx, run), run.locks.keys() <= WAITING_LOCKS
     for receipt in tx.receipts(episode_id):
         turn = tx.turn(run.id, receipt.piece)
-        if receipt.outcome is None and turn is not None:
-            seen = continuing.decide(tx, run, turn, who)
-            outcome = "carried" if seen.outcome == "continued" and seen.waits else seen.outcome
-            yield _of(tx, turn, outcome, seen.reason)
+        if receipt.outcome is not None or turn is None:
+            continue
+        seen = continuing.decide(tx, run, turn, who)
+        if seen.waits and seen.child is not None:
+            untyped = any(hold.expects is None for hold in _asked(tx, seen.child))
+            yield _of(tx, turn, "let_go" if only_holds and untyped else "carried", None)
+        elif goes:
+            yield _of(tx, turn, seen.outcome, seen.reason)
 
 
-def _taken_up(tx: Reader, run: RunRecord) -> Iterator[Next]:
-    """Of a running team: what is queued, and what lost its process."""
+def _taken_up(tx: Reader, run: RunRecord, kinds: tuple[str, ...]) -> Iterator[Next]:
+    """Of what no pause holds: what is queued, and what has no process."""
     for row in tx.pieces(run.id):
+        if row.kind not in kinds:
+            continue
         turn = tx.turn(run.id, row.piece)
         child = tx.run(turn.child) if turn is not None and turn.child is not None else None
         lives = child is not None and child.lease_holder is not None and tx.alive(child.lease_holder)
@@ -180,12 +191,7 @@ def _taken_up(tx: Reader, run: RunRecord) -> Iterator[Next]:
             yield _of(tx, turn, "kept", None)
 
 
-def _of(
-    tx: Reader,
-    turn: TurnRow,
-    outcome: Literal["continued", "carried", "skipped", "kept"],
-    reason: str | None,
-) -> Next:
+def _of(tx: Reader, turn: TurnRow, outcome: Outcome, reason: str | None) -> Next:
     child = tx.run(turn.child) if turn.child is not None else None
     how: How = "again"
     if child is None:
@@ -195,4 +201,4 @@ def _of(
     elif child.kind == "agent" and child.lease_holder is not None and tx.alive(child.lease_holder):
         how = "stands"
     drains = child is not None and _drains(tx, child)
-    return Next(turn.number, turn.participant, turn.task, outcome, reason, how, drains)
+    return Next(turn.number, turn.participant, turn.kind, turn.task, outcome, reason, how, drains)

@@ -111,7 +111,7 @@ def _resume(seen: Explanation, settings: Settings) -> Iterator[str]:
         from flowctl import standstill
 
         yield from standstill.next_lines(seen.team)
-        goes = any(item.outcome == "continued" for item in seen.team.next)
+        goes = any(item.outcome in ("continued", "kept") for item in seen.team.next)
     operator = any(lock.kind == "operator" for lock in seen.status.locks)
     if operator and seen.status.holds and not goes:
         yield "the operator's lock is lifted, and it stays paused until its questions are answered"
