@@ -107,6 +107,18 @@ def test_a_directed_turn_and_a_message_while_a_team_drains(flowctl: Shell) -> No
     assert sorted(effects(flowctl)) == ["began", "later", "pack", "ship"]
 
 
+def test_who_drives_a_paused_team_does_what_was_directed_before_it_leaves(flowctl: Shell) -> None:
+    """Source: spec team, N9: user-directed work is never touched; a pause of the team does not end it."""
+    child, gate = flowctl.blocked("r", WORKS)
+    flowctl("pause", "r")
+    flowctl("direct", "r", "bob", "later", "--no-drive")  # behind the turn that drains
+    gate.let_go("text")
+    done = child.done()
+    assert (done.code, "waiting for user-directed turn 4" in done.err) == (75, True)
+    assert turns(flowctl)[-1] == ("bob", "user_directed", None, "completed")
+    assert effects(flowctl) == ["began", "later"]
+
+
 def test_a_killed_team_is_resumed_and_every_task_is_done_once(flowctl: Shell) -> None:
     """Source: spec team, restart: what ran is queued again; recorded steps are not done again."""
     child, gate = flowctl.blocked("r", WORKS)
