@@ -197,3 +197,5 @@ def test_what_a_team_says_reaches_a_terminal_of_any_width_without_its_control_ch
         assert "which \\x1b[31mone?" in plain(shown)
     if command in ("tasks", "turns", "list"):
         assert max(map(len, plain(shown).splitlines())) <= columns
+    if command == "turns":
+        assert "participant" in plain(shown), "no word of it is broken"
