@@ -24,6 +24,8 @@ __all__ = [
     "status_lines",
 ]
 
+MOST_CHILDREN = 12
+"""How many inner runs are named; `flowctl list --parent` has all of them."""
 LONGEST = 80
 """Characters of a value in a line of the log."""
 SHOWN_LINES = 12
@@ -73,7 +75,7 @@ def status_lines(
         ("result", as_json(status.result) if status.state.value == "completed" else ""),
         ("worker", safe(status.worker or "")),
         ("recoverable", f"{status.recoverable}{lost}" if status.state.value in ("running", "paused") else ""),
-        ("children", safe(", ".join(status.children))),
+        ("children", safe(_some(status.children))),
         ("generation", f"{status.generation} (execution {status.execution})"),
         ("created", ago(status.created_at, now)),
         ("updated", ago(status.updated_at, now)),
@@ -82,6 +84,11 @@ def status_lines(
     yield from fields(pairs)
     for hold in status.holds:
         yield from hold_lines(hold, settings, now, shown=shown)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MOST_CHILDREN
+    return ", ".join(names[:MOST_CHILDREN]) + (f" and {more} more" if more > 0 else "")
 
 
 def question_lines(

@@ -47,6 +47,8 @@ _STATES: dict[str, dict[str, Any]] = {
 }
 NARROW = 72
 """Columns below which a row of a table is shown as a block."""
+LONG_WORD = 16
+"""Letters of a word for which no table gets out of shape."""
 
 
 def safe(value: object, *, lines: bool = False) -> str:
@@ -125,10 +127,27 @@ def table(
         return
     colour_of = columns.index(style_by) if style_by in columns else None
     styles = [state_style(row[colour_of].split()[0]) if colour_of is not None else {} for row in cells]
-    if shutil.get_terminal_size().columns < NARROW:
+    columns, cells = _filled(columns, cells)
+    width = shutil.get_terminal_size().columns
+    if width < NARROW or not (cut or _words_fit(columns, cells, width)):
         _blocks(columns, cells, styles)
     else:
         _aligned(columns, cells, styles, cut)
+
+
+def _filled(columns: Sequence[str], cells: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """The columns that have something in them, for a person."""
+    kept = [at for at in range(len(columns)) if any(row[at] for row in cells)]
+    return [columns[at] for at in kept], [[row[at] for at in kept] for row in cells]
+
+
+def _words_fit(columns: Sequence[str], cells: list[list[str]], width: int) -> bool:
+    """Whether a table of this width breaks no word but the longest ones, which break anywhere."""
+    words = [
+        max(min(len(word), LONG_WORD) for row in (columns, *cells) for word in row[at].split() or [""])
+        for at in range(len(columns))
+    ]
+    return sum(words) + 2 * len(words) <= width
 
 
 def _blocks(columns: Sequence[str], cells: list[list[str]], styles: list[dict[str, Any]]) -> None:

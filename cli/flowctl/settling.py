@@ -25,11 +25,13 @@ from quiesce.errors import (
     UnknownHold,
     Withdrawn,
 )
+from quiesce.rules.turns import DIRECTED
 from quiesce.runs import Ack, Event, Hold, RunStatus
-from quiesce.states import RunState
+from quiesce.states import ENDED, RunState
 
 if TYPE_CHECKING:
     from quiesce.runtime import Runtime
+    from quiesce.store import Reader
 
 __all__ = ["after", "can_ask", "next_event", "outermost", "quiet", "recorded", "settle"]
 
@@ -101,7 +103,8 @@ async def settle(rt: Runtime, settings: Settings, ack: Ack | None, run_id: str, 
 async def _settled(rt: Runtime, run_id: str) -> RunStatus:
     """The run, once it is settled; its own failure is told by its status.
 
-    Whoever drives a run stays while a piece of it is overdue: leaving would cut it off in the middle.
+    Whoever drives a run stays while a piece of it is overdue, or a user-directed turn of it is to be done:
+    leaving would cut it off in the middle.
     """
     run = await rt.get(run_id)
     error: Exception | None = None
@@ -116,10 +119,11 @@ async def _settled(rt: Runtime, run_id: str) -> RunStatus:
             except Exception as raised:
                 error = raised
             status = await rt.status(run_id)
-            if not status.overdue or run_id not in rt.backend.host.drivers:
+            stays = "what is overdue of it" if status.overdue else _directed_here(rt, status)
+            if stays is None or run_id not in rt.backend.host.drivers:
                 break
             if not told:
-                render.note(f"{run_id} is paused; waiting for what is overdue of it, Ctrl-C leaves it")
+                render.note(f"{run_id} is {status.state.value}; waiting for {stays}, Ctrl-C leaves it")
             told = True
             await next_event(rt, run_id, newest)
         tasks.cancel_scope.cancel()
@@ -127,6 +131,25 @@ async def _settled(rt: Runtime, run_id: str) -> RunStatus:
     if error is not None and status.state not in (RunState.FAILED, RunState.CANCELLED):
         raise error
     return status
+
+
+def _directed_here(rt: Runtime, status: RunStatus) -> str | None:
+    """The user-directed turns of a team that this process does while the team itself is settled."""
+    if status.kind != "team" or status.state in ENDED:
+        return None
+    host = rt.backend.host
+
+    def work(tx: Reader) -> list[int]:
+        found = []
+        for row in tx.heads(status.id):
+            child = tx.run(row.child) if row.child is not None else None
+            ours = child is None or child.lease_holder in (None, host.worker)
+            if row.kind == DIRECTED and row.state in ("queued", "running") and ours:
+                found.append(row.piece)
+        return found
+
+    turns = ", ".join(map(str, host.read(work)))
+    return f"user-directed turn {turns}" if turns else None
 
 
 async def next_event(rt: Runtime, run_id: str, after: int) -> Event:

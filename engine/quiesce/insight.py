@@ -14,14 +14,12 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
-from quiesce import journaling
+from quiesce import journaling, standstill
 from quiesce.errors import FlowNotFound
 from quiesce.fitting import code_changed
 from quiesce.hosting import Hosting
 from quiesce.records import PieceRow, RunFilter, RunRecord
-from quiesce.rules import continuing
 from quiesce.rules.requests import found
-from quiesce.rules.standing import still_waits
 from quiesce.rules.starting import enclosing_fence, first_piece
 from quiesce.rules.status import event_value, receipt_value, status
 from quiesce.runs import Event, Receipt, RunStatus, Value
@@ -125,6 +123,8 @@ class Explanation(Value):
     """How many places of an agent's journal are given back and not done again."""
     unknown: tuple[str, ...] = ()
     """Its steps that began, and of which nobody knows whether they happened."""
+    team: standstill.Standing | None = None
+    """The queues and tasks of a team, and what becomes of each turn that it goes on with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,10 @@ def explain(host: Hosting, run_id: str) -> Explanation:
         receipts = tx.receipts(run.episode_id) if run.episode_id and now.phase == "draining" else []
         late = episode is not None and tx.now >= episode.drain_until
         still = [row for row in receipts if row.drain in ("pending", "overdue")]
+        team = standstill.standing(tx, run) if run.kind == "team" else None
         again, fresh, carried, waiting = _next(tx, run, lives, now.phase == "quiescent")
+        if team is not None:
+            again, fresh, carried = _next_turns(team)
         workers = _processes(tx)
         return Explanation(
             status=now,
@@ -236,6 +239,7 @@ def explain(host: Hosting, run_id: str) -> Explanation:
             code=code,
             done=journaling.done(tx, run),
             unknown=journaling.unknown(tx, run),
+            team=team,
         )
 
     return host.read(work)
@@ -250,12 +254,6 @@ def _next(
     carried: list[str] = []
     waiting: list[str] = []
     only_lifts = "operator" in run.locks
-    if captured := _captured(tx, run):  # whose pieces are gone once they have yielded
-        for place, fate in captured:
-            {"again": again, "fresh": fresh, "carried": carried}[fate].append(place)
-        waits = [row for row in tx.pieces(run.id) if row.state == "waiting"]
-        waiting += [f"{_place(row.name, row.piece)} waits for run {row.child}" for row in waits]
-        return tuple(again), tuple(fresh), tuple(carried), tuple(waiting)
     failed = _failed_piece(tx, run)
     for row in _pieces(tx, run):
         place = _place(row.name, row.piece)
@@ -278,26 +276,18 @@ def _next(
     return tuple(again), tuple(fresh), tuple(carried), tuple(waiting)
 
 
-def _captured(tx: Reader, run: RunRecord) -> list[tuple[str, str]]:
-    """The turns that a resume of a paused team decides, and how, but for those that it skips."""
-    told = []
-    who = {row.name: row for row in tx.participants(run.id)} if run.kind == "team" else {}
-    for receipt in tx.receipts(run.episode_id) if who and run.episode_id is not None else []:
-        turn = tx.turn(run.id, receipt.piece)
-        if receipt.outcome is not None or turn is None or tx.continuation(run.id, turn.number) is not None:
-            continue
-        if continuing.why_not(tx, run, turn, who) is not None:
-            continue
-        child = tx.run(turn.child) if turn.child is not None else None
-        if child is None:
-            fate = "fresh"
-        elif not still_waits(tx, child):
-            fate = "again"
-        else:
-            let_go = "operator" not in run.locks and _next(tx, child, True, True)[0]
-            fate = "again" if let_go else "carried"
-        told.append((_place(receipt.name, receipt.piece), fate))
-    return told
+def _next_turns(team: standstill.Standing) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Which turns of a team go on, begin and keep their question; what is skipped is none of them."""
+    again: list[str] = []
+    fresh: list[str] = []
+    carried: list[str] = []
+    for turn in team.next:
+        place = _place(turn.participant, turn.turn)
+        if turn.outcome == "carried":
+            carried.append(place)
+        elif turn.outcome != "skipped":
+            (fresh if turn.how == "begins" else again).append(place)
+    return tuple(again), tuple(fresh), tuple(carried)
 
 
 def _failed_piece(tx: Reader, run: RunRecord) -> int | None:

@@ -24,6 +24,12 @@ ENVIRONMENT = {
     "TERM": "xterm-256color",
 }
 
+SAMPLES = {
+    "sample_flows.py": "sample.py",
+    "sample_agents.py": "agents.py",
+    "sample_teams.py": "teams.py",
+}
+
 
 @dataclass(frozen=True)
 class Done:
@@ -66,7 +72,7 @@ class Shell:
         self.forks = forks
         self.environment = ENVIRONMENT
         self._running: list[Running] = []
-        for flows, name in (("sample_flows.py", "sample.py"), ("sample_agents.py", "agents.py")):
+        for flows, name in SAMPLES.items():
             shutil.copy(Path(__file__).with_name(flows), folder / name)
 
     def __call__(self, *words: str, **environment: str) -> Done:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Shell
+from .conftest import SAMPLES, Shell
 from .test_verbs import one_line
 
 
@@ -70,7 +70,7 @@ def test_looking_for_a_store_makes_none(flowctl: Shell, words: tuple[str, ...]) 
     missing = flowctl(*words)
     assert missing.code == 6
     assert "--db" in one_line(missing.err)
-    made = {path.name for path in flowctl.folder.iterdir()} - {"__pycache__", "sample.py", "agents.py"}
+    made = {path.name for path in flowctl.folder.iterdir()} - {"__pycache__", *SAMPLES.values()}
     assert made == set()
 
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from quiesce import Team, Turn
 from quiesce.graph import Graph, Transition, dot, mermaid
+from quiesce.team import drawing as of_teams
+from quiesce.team.values import Task
 
 AWKWARD = [
     'say "hi"',
@@ -112,3 +115,47 @@ def test_a_graph_without_a_start_or_transitions_can_be_drawn() -> None:
     graph = Graph("bare")
     graph.node(node)
     assert mermaid(graph) == 'flowchart TD\n    n0["node"]\n'
+
+
+async def plan(turn: Turn) -> None:
+    """Plans nothing."""
+
+
+def crew() -> Team:
+    return Team("crew", coordinator=plan, members={"ann": plan})
+
+
+def task(number: int, title: str, owner: str | None, state: Any, after: tuple[int, ...] = ()) -> Task:
+    return Task(number, title, None, owner, state, after)
+
+
+def test_a_team_is_drawn_with_its_tasks_in_their_states_and_order() -> None:
+    """Source: spec engine, 7 (graph): the drawing; with a run, where it is."""
+    tasks = [task(1, "build", "ann", "completed"), task(2, "test", "zoe", "in_progress", (1,))]
+    tasks.append(task(3, "ship", None, "pending", (1, 2)))
+    assert of_teams.mermaid(crew(), tasks).splitlines()[:14] == [
+        "flowchart TD",
+        '    p0[["coordinator<br/>agent plan"]]',
+        '    p1["ann<br/>agent plan"]',
+        '    p2["zoe<br/>no longer in this team"]',
+        '    t1("1 build<br/>completed"):::completed',
+        '    t2("2 test<br/>in_progress"):::running',
+        '    t3("3 ship<br/>pending"):::queued',
+        "    p0 --> p1",
+        "    p0 --> p2",
+        "    p1 -.-> t1",
+        "    p2 -.-> t2",
+        '    t1 -->|"then"| t2',
+        '    t1 -->|"then"| t3',
+        '    t2 -->|"then"| t3',
+    ]
+    drawn = of_teams.dot(crew(), tasks)
+    assert drawn.startswith('digraph "crew" {\n')
+    assert 't1 -> t2 [label="then"];' in drawn
+
+
+@pytest.mark.parametrize("title", AWKWARD)
+def test_any_title_of_a_task_can_be_drawn(title: str) -> None:
+    drawn = of_teams.mermaid(crew(), [task(1, title, None, "pending")])
+    (label,) = re.findall(r't1\("(.*?)"\):::queued', drawn)
+    assert not re.search(r'["<>\\|{}\[\]`]', label.replace("<br/>", ""))

@@ -30,7 +30,7 @@ def command(settings: Settings, run: str, member: str, prompt: str, drives: bool
     async def work(rt: Runtime) -> int:
         from flowctl import teamwork
 
-        run_id = wiring.known_run(rt.backend, run)
+        run_id = teamwork.known_team(rt.backend, run)
         wiring.use_flow(rt, flow, run=run_id)
         return await teamwork.direct(rt, settings, run_id, member, prompt, drives)
 

@@ -83,8 +83,12 @@ def _why(seen: Explanation, settings: Settings, now: datetime) -> Iterator[str]:
             yield f"no living worker serves {render.safe(status.flow)} in version {version}"
     if state == "running" and seen.holder is not None:
         yield "its process has died" if not seen.holder.alive else "it does move: a living process drives it"
-    for place in seen.waiting:
-        yield render.safe(place)
+    if seen.team is None:
+        yield from map(render.safe, seen.waiting)
+    else:
+        from flowctl import standstill
+
+        yield from standstill.why_lines(seen.team, state)
 
 
 def _resume(seen: Explanation, settings: Settings) -> Iterator[str]:
@@ -92,20 +96,27 @@ def _resume(seen: Explanation, settings: Settings) -> Iterator[str]:
         return
     lives = seen.status.kind == "agent" and seen.status.recoverable == "live"
     how = "is executed again, over its journal" if seen.done else "is evaluated again, from its start"
-    if seen.status.kind == "team":
-        how = "is continued by another turn, from where it was"
-    elif lives:
+    if lives:
         how = "goes on where it stands, in its process"
-    yield from (f"{render.safe(place)} {how}" for place in seen.again)
-    yield from (f"{render.safe(place)} is queued and begins" for place in seen.fresh)
+    if seen.team is None:
+        yield from (f"{render.safe(place)} {how}" for place in seen.again)
+        yield from (f"{render.safe(place)} is queued and begins" for place in seen.fresh)
     if seen.done and not lives:
         many = "1 recorded place is" if seen.done == 1 else f"{seen.done} recorded places are"
         yield f"{many} given back from the journal, and not done again"
     for step in seen.unknown:
         yield f"{render.safe(step)} began, and nobody knows whether it happened: verify, ask, or run again"
-    yield from (f"{render.safe(place)} keeps its question; only an answer moves it" for place in seen.carried)
+    keeps = "keeps its question; only an answer moves it"
+    if seen.team is None:
+        yield from (f"{render.safe(place)} {keeps}" for place in seen.carried)
+        goes = bool(seen.again or seen.fresh)
+    else:
+        from flowctl import standstill
+
+        yield from standstill.next_lines(seen.team)
+        goes = any(item.outcome in ("continued", "kept") for item in seen.team.next)
     operator = any(lock.kind == "operator" for lock in seen.status.locks)
-    if operator and seen.status.holds and not (seen.again or seen.fresh):
+    if operator and seen.status.holds and not goes:
         yield "the operator's lock is lifted, and it stays paused until its questions are answered"
 
 
@@ -155,6 +166,9 @@ def _go_on(seen: Explanation, settings: Settings) -> Iterator[str]:
     elif state == "running" and (seen.holder is None or not seen.holder.alive):
         yield settings.command("resume", status.id, *changed)
     elif state == "running":
+        yield from (describe.answer_command(hold, settings) for hold in status.holds)
         yield f"if that process hangs: {settings.command('takeover', status.id)}"
+    elif state == "idle":
+        yield settings.command("send", status.id, "MESSAGE")
     elif state in ENDED:
         yield settings.command("reset", status.id)

@@ -32,9 +32,21 @@ def command(settings: Settings, run: str, wait: bool, drain_timeout: float) -> i
 
     async def work(rt: Runtime) -> int:
         from flowctl import describe, exits, render, settling
+        from quiesce.errors import IllegalTransition
+        from quiesce.states import RunState
 
         run_id = wiring.known_run(rt.backend, run)
-        ack = await rt.pause(run_id, drain_timeout=drain_timeout, **settings.asked)
+        try:
+            ack = await rt.pause(run_id, drain_timeout=drain_timeout, **settings.asked)
+        except IllegalTransition as refused:
+            if refused.state != RunState.IDLE:
+                raise
+            status = await rt.status(run_id)
+            if settings.json:
+                render.say_json({"ack": None, "status": status.model_dump(mode="json")})
+            else:
+                render.say(f"{render.safe(run_id)} is idle; nothing to pause")
+            return exits.DONE
         if not wait:
             held = f"{ack.captured} piece(s) held, {ack.draining} still running"
             told = f"{run_id} is paused: {held}" if ack.transitioned else f"{run_id} was paused already"

@@ -12,7 +12,9 @@ Source: spec team, "resume"; W1, W13; N4, N8, N10.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 from quiesce.records import ParticipantRow, ReceiptRecord, RunRecord, TurnRow
 from quiesce.rules import turns
@@ -21,7 +23,10 @@ from quiesce.rules.standing import still_waits
 from quiesce.states import ENDED, RunState
 from quiesce.store import Reader, Transaction
 
-__all__ = ["continue_turns", "lift_from_waiting", "reconcile", "why_not"]
+__all__ = ["Decision", "continue_turns", "decide", "lift_from_waiting", "reconcile"]
+
+CONTINUED_BEFORE = "continued_before"
+"""It drains still; the turn that continues it is held by itself."""
 
 
 Lift = Callable[[RunRecord], None]
@@ -43,31 +48,56 @@ def continue_turns(tx: Transaction, run: RunRecord, episode_id: str, lift: Lift)
     return counts
 
 
-def _continue(
-    tx: Transaction, run: RunRecord, receipt: ReceiptRecord, who: dict[str, ParticipantRow], lift: Lift
-) -> tuple[str, str | None]:
-    turn = tx.turn(run.id, receipt.piece)
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a resume makes of a captured turn; `child` is the run of its body.
+
+    `outcome`: `continued`, `carried` or `skipped`, with a reason. `asked`: the turn stood waiting when it
+    was captured. `waits`: its body still stands still for a reason of its own.
+    """
+
+    outcome: Literal["continued", "carried", "skipped"]
+    reason: str | None = None
+    child: RunRecord | None = None
+    asked: bool = False
+    waits: bool = False
+
+
+def decide(tx: Reader, run: RunRecord, turn: TurnRow | None, who: Mapping[str, ParticipantRow]) -> Decision:
+    """What becomes of a captured turn if its team is resumed now; nothing is changed."""
     if turn is None:
-        return "skipped", "turn_missing"
+        return Decision("skipped", "turn_missing")
     if tx.continuation(run.id, turn.number) is not None:
-        return "skipped", "continued_before"  # it drains still; the turn that continues it is held by itself
-    if (reason := why_not(tx, run, turn, who)) is not None:
-        _leave(tx, run, turn, reason)
-        return "skipped", reason
+        return Decision("skipped", CONTINUED_BEFORE)
+    if (reason := _why_not(tx, run, turn, who)) is not None:
+        return Decision("skipped", reason)
     child = tx.run(turn.child) if turn.child is not None else None
     waits = still_waits(tx, child)
     piece = tx.piece(run.id, turn.number)
     asked = piece is not None and piece.state == "waiting"
-    if asked and waits:
+    return Decision("carried" if asked and waits else "continued", None, child, asked, waits)
+
+
+def _continue(
+    tx: Transaction, run: RunRecord, receipt: ReceiptRecord, who: dict[str, ParticipantRow], lift: Lift
+) -> tuple[str, str | None]:
+    turn = tx.turn(run.id, receipt.piece)
+    seen = decide(tx, run, turn, who)
+    child, waits = seen.child, seen.waits
+    if turn is None or seen.outcome == "skipped":
+        if turn is not None and seen.reason is not None and seen.reason != CONTINUED_BEFORE:
+            _leave(tx, run, turn, seen.reason)
+        return seen.outcome, seen.reason
+    if seen.outcome == "carried":
         turn.generation = run.generation
         tx.save_turn(run.id, turn)
         if child is not None:
             lift(child)
         return "carried", None
-    if asked:
+    if seen.asked:
         turns.end(tx, run, turn, "stale", "its question is settled; another turn continues it")
     state = "waiting" if waits else "queued"
-    if child is not None and child.state is RunState.RUNNING and asked:
+    if child is not None and child.state is RunState.RUNNING and seen.asked:
         state = "running"
     fresh = turn.source == "retry" and turn.started_at is None
     turns.admit(
@@ -87,7 +117,7 @@ def _continue(
     return "continued", None
 
 
-def why_not(tx: Reader, run: RunRecord, turn: TurnRow, who: dict[str, ParticipantRow]) -> str | None:
+def _why_not(tx: Reader, run: RunRecord, turn: TurnRow, who: Mapping[str, ParticipantRow]) -> str | None:
     """Why the work of a captured turn is not gone on with; None if it is."""
     name = "coordinator" if turn.kind == "coordinator" else "participant"
     now = who.get(turn.participant)

@@ -8,6 +8,8 @@ Source: spec engine, 3 (holds) and 4 (nesting); spec team, "Model" and "resume".
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from quiesce.records import RunRecord
 from quiesce.rules import turns
 from quiesce.states import ENDED, RunState
@@ -58,11 +60,11 @@ def _team_can_continue(tx: Reader, run: RunRecord) -> bool:
             stopped.add(receipt.name)
         elif receipt.name not in stopped:
             return True
-    return not receipts or _has_more(tx, run)
+    return not receipts or _has_more(tx, run, stopped)
 
 
-def _has_more(tx: Reader, run: RunRecord) -> bool:
-    """Whether there is work that has no turn yet."""
+def _has_more(tx: Reader, run: RunRecord, stopped: Set[str] = frozenset()) -> bool:
+    """Whether there is work that has no turn yet, and is not of those whose queue is stopped."""
     noted = turns.facts(tx, run)
     lanes = tx.queue_lengths(run.id)
     told = turns.coordinator(tx, run).name
@@ -70,9 +72,9 @@ def _has_more(tx: Reader, run: RunRecord) -> bool:
         return True
     if "finish" in noted:
         return False
-    if tx.ready_tasks(run.id, run.execution):
+    if any(task.owner not in stopped for task in tx.ready_tasks(run.id, run.execution)):
         return True
-    busy = {name for name, kind, _ in lanes if kind == turns.FORMAL}
+    busy = {name for name, kind, _ in lanes if kind == turns.FORMAL} | stopped
     return (noted.get("news", 0) > 0 and told not in busy) or any(
         name not in busy for name in turns.fresh_mail(tx, run) if name != told
     )

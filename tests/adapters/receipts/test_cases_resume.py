@@ -315,3 +315,21 @@ async def test_a_dependant_of_a_failed_task_stays_pending_and_is_reported(path: 
         assert len([turn for turn in await run.turns() if turn.kind == "coordinator"]) == 2
         await run.cancel_task(2)
         assert await run.result() == ["failed", "cancelled"]
+
+
+async def test_what_is_behind_a_question_is_nothing_that_a_resume_lets_go(path: Path | None) -> None:
+    """spec engine, 4: if holds still wait and nothing else can run, same episode, generation and turns."""
+    crew = Crew(path, [task("a", "m0"), task("b", "m0")])
+    crew.asks.add("a")
+    async with crew.open() as rt:
+        run = await crew.start(rt)
+        paused = await run.settled()
+        assert isinstance(paused, Paused)
+        await run.pause()
+        before = await run.turns()
+        ack = await run.resume()
+        assert (ack.transitioned, ack.generation, ack.episode_id) == (False, 2, paused.episode)
+        assert await run.turns() == before
+        crew.holds.set()
+        await run.answer("yes")
+        assert await run.result() == ["completed"] * 2
