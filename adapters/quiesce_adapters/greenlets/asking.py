@@ -157,13 +157,11 @@ class Asking:
     def _rest(self, tx: Transaction, run: RunRecord, hold: str, reason: str | None) -> None:
         piece = self._driver.piece
         piece.state, piece.hold = "held", hold
-        self._driver.keep(tx)
-        if run.state is RunState.PAUSED:
-            fence.release_piece(tx, run, PIECE)
-            if "holds" not in run.locks:
-                run.locks["holds"] = Lock("holds", reason, None, tx.now)
-                run.updated_at = tx.now
-                tx.save_run(run, generation=run.generation)
+        self._driver.yields(tx)
+        if run.state is RunState.PAUSED and "holds" not in run.locks:
+            run.locks["holds"] = Lock("holds", reason, None, tx.now)
+            run.updated_at = tx.now
+            tx.save_run(run, generation=run.generation)
         fence.rest(tx, run)
 
     # --- tasks -------------------------------------------------------------------------------------------
@@ -201,8 +199,7 @@ class Asking:
                 self._rest(tx, run, open_holds[-1].id, open_holds[0].reason)
             elif run.state is RunState.PAUSED:
                 self._driver.piece.state = "queued"
-                self._driver.keep(tx)
-                fence.release_piece(tx, run, PIECE)
+                self._driver.yields(tx)
 
         await self._driver.write(work)
 

@@ -60,6 +60,9 @@ class ReplayDriver:
         self._paused = False
         self._over = False
         self._visiting: Visiting | None = None
+        self._generation = run.generation
+        self._draining: set[int] = set()
+        """Branches whose visit began before a fence, and that have not yielded since."""
         self._unanswered: set[int] = set()
         """Branches whose visit began while what they ask was open."""
 
@@ -165,6 +168,7 @@ class ReplayDriver:
             and isinstance(result, Next | FanOut | Join)
             and branch is not None
             and branch.id not in self._links.hold
+            and branch.id not in self._draining
             and not self._host.listened()
         ):
             try:
@@ -183,10 +187,7 @@ class ReplayDriver:
         await self._begin(await self._commit(branch, result))
 
     def _take(self) -> list[Branch]:
-        taken = []
-        while (branch := self._walk.take()) is not None:
-            taken.append(branch)
-        return taken
+        return list(iter(self._walk.take, None))
 
     # --- one transaction ---------------------------------------------------------------------------
 
@@ -224,8 +225,10 @@ class ReplayDriver:
             self._keep(tx, run, branch, result, packed)
             if isinstance(result, Pause) and branch is not None:
                 self._fence(tx, run, result)
-            if branch is not None and run.state is RunState.PAUSED:
-                fence.release_piece(tx, run, branch.id)
+            yielded = {branch.id if branch is not None else 0, *(applied.cancelled if applied else ())}
+            for piece in self._draining & yielded:
+                fence.release_piece(tx, run, piece)
+            self._draining -= yielded
             if not taken and self._walk.at_rest:
                 fence.rest(tx, run)
             return taken, applied, error
@@ -256,6 +259,9 @@ class ReplayDriver:
             tx.seen_woken(run.id)
         if run.state is RunState.RUNNING and self._walk.suspended:
             self._walk.resume(())
+        if run.generation != self._generation:
+            self._generation = run.generation
+            self._draining = {receipt.piece for receipt in tx.unresolved(run.id)}
 
     def _apply(
         self, tx: Transaction, run: RunRecord, branch: Branch, result: Result
@@ -350,8 +356,6 @@ class ReplayDriver:
                     declared = self._graph.output_type
                     place = f"result of node {branch.node!r}"
                     packed[id(value), ""] = codec.encode(value, declared, place=place)
-            case _:
-                pass
 
     # --- holds, children ---------------------------------------------------------------------------
 
