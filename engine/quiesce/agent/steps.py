@@ -44,6 +44,22 @@ class Options:
     on_unknown: Literal["run", "hold"] = "run"
     verify: Callable[..., Any] | None = None
 
+    def __post_init__(self) -> None:
+        """Raises ValueError: one of them means nothing."""
+        timeout, retries = self.timeout, self.retries
+        if timeout is not None and not (_is_number(timeout, int | float) and timeout > 0):
+            raise ValueError(f"timeout= is seconds above 0, not {timeout!r}")
+        if not (_is_number(retries, int) and retries >= 0):
+            raise ValueError(f"retries= is a number from 0, not {retries!r}")
+        if self.on_unknown not in ("run", "hold"):
+            raise ValueError(f'on_unknown= is "run" or "hold", not {self.on_unknown!r}')
+        if self.verify is not None and not callable(self.verify):
+            raise ValueError(f"verify= is a function of the step's arguments, not {self.verify!r}")
+
+
+def _is_number(value: object, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
 
 def current_step() -> StepInfo:
     """The step that runs here, with the idempotency key to pass on to whoever has the effect.
