@@ -17,10 +17,11 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from quiesce import codec, waiting
+from quiesce.answering import check_answer, check_sole
 from quiesce.backend import Asked, Capabilities
 from quiesce.claiming import served_elsewhere
 from quiesce.errors import Expired, FlowChanged, HeldElsewhere, QuiesceError, UnknownHold
-from quiesce.fitting import check_sole, check_typed, code_changed, new_code, standing_fault
+from quiesce.fitting import code_changed, new_code, standing_fault
 from quiesce.frames import Frame
 from quiesce.hosting import Hosting
 from quiesce.records import RunFilter, RunRecord
@@ -168,7 +169,7 @@ class LocalBackend:
             if changed is not None:
                 raise changed
             if not rejected:
-                check_typed(self.host, hold, plain)
+                check_answer(self.host, hold, plain)
         await self._ready_to_drive()
         ack = await self.host.write(lambda tx: release.answer(tx, request, hold_id, plain, verdict=verdict))
         if isinstance(ack, Expired):

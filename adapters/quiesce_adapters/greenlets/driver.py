@@ -249,9 +249,9 @@ class GreenletDriver:
         if self.over is not None and body is not None and body.awaiting and not body.unwinding:
             self.host.interrupt(self.run.id)
 
-    def expects(self, hold: HoldRecord) -> Any:
-        """The type that the body declared for this question."""
-        return self.asking.expects(hold.id)
+    def check_answer(self, hold: HoldRecord, value: Any) -> None:
+        """Hold an answer against what the body declared for this question. Raises InputRejected."""
+        self.asking.check(hold.id, value)
 
     def frames(self) -> list[Frame]:
         """Where the body stands."""
