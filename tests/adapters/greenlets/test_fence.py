@@ -338,3 +338,31 @@ async def test_a_body_that_waits_yields_although_the_pause_was_taken_back_at_onc
         assert (receipt.drain, receipt.outcome) == ("released", "continued")
         await run.send("message")
         assert await run.settled() == Completed("a message")
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "sqlite"])
+async def test_a_scope_of_the_body_that_ends_while_it_stands_behind_an_await_is_heard_of_later(
+    tmp_path: Path, durable: bool
+) -> None:
+    """Source: spec agent, concurrency: a time-out around a pause is delivered when the body continues."""
+    gate, scope, seen = Gate(), anyio.CancelScope(), list[str]()
+
+    @agent
+    async def body() -> str:
+        with scope:
+            seen.append(await gate.pass_through())
+            await anyio.sleep_forever()
+        return "end"
+
+    async with Runtime(tmp_path / "flows.db" if durable else None, flows=[body]) as rt:
+        run = await rt.start(body)
+        await gate.there.wait()
+        await run.pause()
+        gate.open.set()
+        assert isinstance(await run.settled(), Paused)
+        scope.cancel()
+        await anyio.wait_all_tasks_blocked()
+        assert await states(run) == (RunState.PAUSED, "quiescent")
+        await run.resume()
+        assert await run.settled() == Completed("end")
+        assert seen == ["passed"]
