@@ -74,6 +74,9 @@ class LocalBackend:
     def _request(
         self, verb: str, scope: str, asked: Asked, arguments: dict[str, Any] | None = None
     ) -> Request:
+        for what, text in (("actor", asked.actor), ("reason", asked.reason)):
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"the {what} of a request is text, not {type(text).__name__}: {text!r}")
         explicit = asked.request_id is not None
         request_id = check_request_id(asked.request_id) if asked.request_id is not None else ""
         return Request(
@@ -434,6 +437,8 @@ def check_run_id(run_id: str) -> str:
     Raises:
         QuiesceError: it is not 1 to 200 printable characters without spaces.
     """
+    if not isinstance(run_id, str):
+        raise QuiesceError(f"run id {run_id!r} cannot be used: it is {type(run_id).__name__}, and no text")
     if not (1 <= len(run_id) <= 200 and run_id.isprintable() and " " not in run_id):
         raise QuiesceError(
             f"run id {run_id[:40]!r} cannot be used: 1 to 200 printable characters without spaces, please"

@@ -38,6 +38,8 @@ class Action(Step[P, R]):
         deadline: timedelta | None,
     ) -> None:
         super().__init__(function, options)
+        if not (isinstance(approval, bool) or callable(approval)):
+            raise TypeError(f"approval= is True, False or a function of the arguments, not {approval!r}")
         self._approval = approval
         self.deadline = deadline
 

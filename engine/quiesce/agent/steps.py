@@ -79,7 +79,10 @@ class StepCall(Generic[R]):
     __slots__ = ("args", "kwargs", "step")
 
     def __init__(self, of: Step[Any, R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        of.parameters.bind(args, kwargs)
+        try:
+            of.parameters.bind(args, kwargs)
+        except TypeError as error:
+            raise TypeError(f"{of.kind} {of.name!r} takes {of.parameters}: {error}") from None
         self.step = of
         self.args = args
         self.kwargs = kwargs
@@ -125,11 +128,22 @@ class Step(Generic[P, R]):
     kind = "step"
 
     def __init__(self, function: Callable[P, R], options: Options) -> None:
+        """Raises TypeError: it cannot be called as one piece of work, or does not say what it takes."""
         self.function: Any = function
         self.options = options
         self.name = getattr(function, "__qualname__", repr(function)).rpartition("<locals>.")[2]
         self.is_async = inspect.iscoroutinefunction(function)
-        self.parameters = Parameters(function)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(
+                f"@{self.kind}: {self.name} is a generator function; calling it would run nothing. "
+                "Return a list of what it yields"
+            )
+        try:
+            self.parameters = Parameters(function)
+        except ValueError:
+            raise TypeError(
+                f"@{self.kind}: {self.name} does not say what it takes; call it in a def of your own"
+            ) from None
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -220,6 +234,12 @@ def gather(*calls: StepCall[Any] | Awaitable[Any]) -> list[Any]:
         PauseOutsideBody, WrongThread
     """
     body = this_body("gather()")
+    for number, call in enumerate(calls, 1):
+        if not isinstance(call, StepCall | Awaitable):
+            raise TypeError(
+                f"gather() takes calls of async steps, and f.call(…) of plain ones; number {number} is "
+                f"{type(call).__name__}: {call!r}"
+            )
     return body.await_(_gather(body, calls))
 
 

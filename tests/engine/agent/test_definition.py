@@ -76,7 +76,7 @@ async def test_parameters_are_the_input(flow: Any, given: Any, value: Any) -> No
         (several, {"first": 1}, "third"),
         (several, {"first": 1, "third": [], "fourth": 4}, "fourth"),
         (several, {"first": "no", "third": []}, "first"),
-        (several, 5, "expected"),
+        (several, 5, "has several parameters"),
         (several, None, "first"),
         (none, 1, "has no parameters"),
     ],
