@@ -163,8 +163,12 @@ class Driver(Protocol):
         """
         ...
 
-    def expects(self, hold: HoldRecord) -> Any:
-        """The type that was declared for the answer to this open hold, where it is known; else None."""
+    def check_answer(self, hold: HoldRecord, value: Any) -> None:
+        """Hold an answer to this open hold against the type that was declared, where that is known.
+
+        Raises:
+            InputRejected: it does not fit.
+        """
         ...
 
     def frames(self) -> Sequence[Frame]:
@@ -280,6 +284,10 @@ class Mechanism(Protocol):
 
     def differs(self, host: Host, run: RunRecord, flow: Any) -> NonDeterminism | None:
         """Execute what is recorded of this run once more, without effects: where does the code not fit?"""
+        ...
+
+    def check_answer(self, host: Host, run: RunRecord, flow: Any, hold: HoldRecord, value: Any) -> None:
+        """The same as a driver's, for a run that is not driven here. Raises InputRejected."""
         ...
 
     def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Any, at: int) -> None:

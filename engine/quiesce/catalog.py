@@ -65,6 +65,8 @@ class Catalog:
         return self.flows.get(text)
 
     def flow_reference(self, flow: Any) -> str:
+        """Raises FlowNotFound: it is none."""
+        _check_flow(flow)
         return self.flows.add(flow)[0]
 
     def describe(
@@ -89,8 +91,7 @@ class Catalog:
             FlowNotFound: it is none, or no other process could find it. GraphError and the like: it
                 cannot run.
         """
-        if not is_flow(flow):
-            raise FlowNotFound(f"{flow!r} is not a flow (a Graph, an @agent function or a Team)")
+        _check_flow(flow)
         mechanism = self.mechanism(flow.kind)
         mechanism.prepare(flow)
         if reference is not None:
@@ -127,3 +128,8 @@ class Catalog:
             return stored
         flow = self.flows.get(run.flow)
         return codec.decode(stored, self.mechanism(run.kind).output_type(flow, run))
+
+
+def _check_flow(flow: Any) -> None:
+    if not is_flow(flow):
+        raise FlowNotFound(f"{flow!r} is not a flow (a Graph, an @agent function or a Team)")

@@ -1,4 +1,4 @@
-"""Does the code of a flow still fit a run that was started with it, and an answer what was asked?
+"""Does the code of a flow still fit a run that was started with it?
 
 A run is tied to its flow's signature and version. If they changed while it was paused, a resume says what
 changed and refuses; going on with the new code is somebody's decision, recorded by a retry.
@@ -11,15 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quiesce import codec
-from quiesce.errors import AnswerRejected, FlowChanged, FlowNotFound, InputRejected, QuiesceError
-from quiesce.records import HoldRecord, RunRecord
-from quiesce.rules import holds, release
+from quiesce.errors import FlowChanged, FlowNotFound
+from quiesce.records import RunRecord
 from quiesce.rules.starting import Definition
 
 if TYPE_CHECKING:
     from quiesce.hosting import Hosting
 
-__all__ = ["check_sole", "check_typed", "code_changed", "new_code", "standing_fault"]
+__all__ = ["code_changed", "new_code", "standing_fault"]
 
 
 def code_changed(host: Hosting, run: RunRecord, flow: Any) -> FlowChanged | None:
@@ -65,30 +64,3 @@ def standing_fault(host: Hosting, run: RunRecord) -> str | None:
 def new_code(host: Hosting, run: RunRecord) -> Definition:
     """The definition of the run's flow as it is now."""
     return host.define(host.flows.get(run.flow), run.flow)
-
-
-def check_typed(host: Hosting, hold: HoldRecord, value: Any) -> None:
-    """Hold an answer against what was declared: its schema, and the type itself where that is known here.
-
-    Where it is not, whoever drives the run holds it against the type, and asks again if it does not fit.
-
-    Raises:
-        AnswerRejected: with the validator's message; nothing was changed.
-    """
-    host.read(lambda tx: holds.check_answer(hold, value))
-    driver = host.drivers.get(hold.run_id)
-    declared = driver.expects(hold) if driver is not None else None
-    if declared is not None:
-        try:
-            codec.validate_json(value, declared)
-        except InputRejected as refused:
-            raise AnswerRejected(str(refused)) from None
-
-
-def check_sole(host: Hosting, run: RunRecord, hold_id: str | None, value: Any) -> None:
-    """The same for an answer that comes with a resume, if it is clear which hold it is for."""
-    try:
-        hold, _ = host.read(lambda tx: release.sole_hold(tx, run, hold_id))
-    except QuiesceError:
-        return  # what is wrong is told by the verb itself
-    check_typed(host, hold, value)

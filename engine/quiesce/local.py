@@ -17,10 +17,11 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from quiesce import codec, waiting
+from quiesce.answering import check_answer, check_sole
 from quiesce.backend import Asked, Capabilities
 from quiesce.claiming import served_elsewhere
 from quiesce.errors import Expired, FlowChanged, HeldElsewhere, QuiesceError, UnknownHold
-from quiesce.fitting import check_sole, check_typed, code_changed, new_code, standing_fault
+from quiesce.fitting import code_changed, new_code, standing_fault
 from quiesce.frames import Frame
 from quiesce.hosting import Hosting
 from quiesce.records import RunFilter, RunRecord
@@ -73,6 +74,9 @@ class LocalBackend:
     def _request(
         self, verb: str, scope: str, asked: Asked, arguments: dict[str, Any] | None = None
     ) -> Request:
+        for what, text in (("actor", asked.actor), ("reason", asked.reason)):
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"the {what} of a request is text, not {type(text).__name__}: {text!r}")
         explicit = asked.request_id is not None
         request_id = check_request_id(asked.request_id) if asked.request_id is not None else ""
         return Request(
@@ -168,7 +172,7 @@ class LocalBackend:
             if changed is not None:
                 raise changed
             if not rejected:
-                check_typed(self.host, hold, plain)
+                check_answer(self.host, hold, plain)
         await self._ready_to_drive()
         ack = await self.host.write(lambda tx: release.answer(tx, request, hold_id, plain, verdict=verdict))
         if isinstance(ack, Expired):
@@ -433,6 +437,8 @@ def check_run_id(run_id: str) -> str:
     Raises:
         QuiesceError: it is not 1 to 200 printable characters without spaces.
     """
+    if not isinstance(run_id, str):
+        raise QuiesceError(f"run id {run_id!r} cannot be used: it is {type(run_id).__name__}, and no text")
     if not (1 <= len(run_id) <= 200 and run_id.isprintable() and " " not in run_id):
         raise QuiesceError(
             f"run id {run_id[:40]!r} cannot be used: 1 to 200 printable characters without spaces, please"

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import builtins
 import importlib.metadata
+import math
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from pathlib import Path
@@ -83,7 +84,7 @@ class Runtime:
     ) -> None:
         self._target = store
         self._flows = tuple(flows)
-        self._drain_timeout = drain_timeout
+        self._drain_timeout = _seconds(drain_timeout)
         self._durability = durability
         self._clock = clock or SystemClock()
         self._drive = drive
@@ -190,7 +191,7 @@ class Runtime:
         Raises:
             IllegalTransition: it is not running or paused.
         """
-        drain = self._drain_timeout if drain_timeout is None else drain_timeout
+        drain = self._drain_timeout if drain_timeout is None else _seconds(drain_timeout)
         return await self.backend.pause(run_id, Asked(request_id, actor, reason), drain)
 
     async def resume(
@@ -245,6 +246,8 @@ class Runtime:
         reason: str | None = None,
     ) -> AnswerAck:
         """Settle an open hold with a no; raises as `answer`."""
+        if not isinstance(message, str):
+            raise TypeError(f"the message of a rejection is text, not {type(message).__name__}: {message!r}")
         return await self.backend.answer(hold_id, message, Asked(request_id, actor, reason), rejected=True)
 
     async def cancel(
@@ -373,6 +376,7 @@ class Runtime:
         after: str | None = None,
     ) -> Page[RunStatus]:
         """Runs, newest first, without their holds and results. `after` is the `.next` of the page before."""
+        _check_limit(limit)
         states = None
         if state is not None:
             states = tuple(RunState(item).value for item in ([state] if isinstance(state, str) else state))
@@ -387,6 +391,7 @@ class Runtime:
         after: str | None = None,
     ) -> Page[Hold]:
         """Holds, oldest first: of a run and the runs inside it, or of the whole store (the inbox)."""
+        _check_limit(limit)
         return self.backend.holds(run_id, state, limit, after)
 
     async def receipts(self, episode_id: str) -> Page[Receipt]:
@@ -398,6 +403,19 @@ class Runtime:
         return self.backend.events(run_id, after)
 
 
+def _seconds(drain_timeout: float) -> float:
+    if isinstance(drain_timeout, bool) or not isinstance(drain_timeout, int | float):
+        raise TypeError(f"drain_timeout is a number of seconds, not {drain_timeout!r}")
+    if not (math.isfinite(drain_timeout) and drain_timeout >= 0):
+        raise ValueError(f"drain_timeout is a number of seconds from 0, not {drain_timeout!r}")
+    return drain_timeout
+
+
+def _check_limit(limit: int) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise ValueError(f"limit is a number from 1, not {limit!r}")
+
+
 def open_store(target: str | Path | Store | None, clock: Clock, durability: str) -> Store:
     """Open what a user named as a store, by the entry points `quiesce.stores`.
 
@@ -405,6 +423,8 @@ def open_store(target: str | Path | Store | None, clock: Clock, durability: str)
         StoreMismatch: no store is installed for that URL scheme; and what the store raises.
     """
     if target is not None and not isinstance(target, str | Path):
+        if not hasattr(target, "write"):
+            raise TypeError(f"a store is a path, a URL, a Store or None, not {target!r}")
         return target
     text = None if target is None else str(target)
     scheme = "memory" if text is None else "sqlite"

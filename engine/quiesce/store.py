@@ -226,10 +226,12 @@ class Transaction(TeamTransaction, Reader, Protocol):
         """A receipt for each piece of the run; returns (captured, still running)."""
         ...
 
-    def drain(
-        self, episode_id: str, drain: str, *, piece: int | None = None, only: Sequence[str] = ()
-    ) -> int:
-        """Move receipts (all, or of one piece) that are in one of `only` to `drain`; returns how many."""
+    def drain(self, episode_id: str, drain: str, *, only: Sequence[str]) -> int:
+        """Move receipts of an episode that are in one of `only` to `drain`; returns how many."""
+        ...
+
+    def resolve(self, run_id: str, drain: str, *, piece: int | None = None) -> int:
+        """Move what is unresolved of a run, or of one piece of it, in any episode; returns how many."""
         ...
 
     def decide(self, episode_id: str, outcome: str, *, held: bool = False) -> int:

@@ -80,3 +80,23 @@ def test_an_answer_of_a_wrong_type_changes_nothing(flowctl: Shell) -> None:
     assert "JSON" in one_line(broken.err)
     assert [item["id"] for item in flowctl("holds", "--json").json["holds"]] == [hold["id"]]
     assert flowctl("answer", hold["id"], "4").code == 0
+
+
+def test_an_answer_that_only_the_flow_s_own_type_refuses_changes_nothing(flowctl: Shell) -> None:
+    """spec engine, 4 and 7: the process that would go on with the run knows the type; exit 5, one line."""
+    source = (
+        "class Even(BaseModel):\n    number: int\n\n    @field_validator('number')\n"
+        "    @classmethod\n    def even(cls, value):\n        if value % 2:\n"
+        "            raise ValueError(f'{value} is odd')\n        return value\n\n"
+        "@agent\ndef body() -> int:\n    return ask_human('n?', expects=Even).number\n"
+    )
+    head = "from pydantic import BaseModel, field_validator\n" + HEAD
+    (flowctl.folder / "bad.py").write_text(head + source, encoding="utf-8")
+    assert flowctl("run", "bad.py:body", "--id", "r").code == 75
+    (hold,) = flowctl("holds", "--json").json["holds"]
+    for verb in (["answer", hold["id"]], ["resume", "r", "--hold", hold["id"], "--answer"]):
+        refused = flowctl(*verb, '{"number": 3}')
+        assert refused.code == 5, refused
+        assert "3 is odd" in one_line(refused.err)
+    assert [item["id"] for item in flowctl("holds", "--json").json["holds"]] == [hold["id"]]
+    assert flowctl("answer", hold["id"], '{"number": 4}').code == 0

@@ -158,8 +158,63 @@ async def test_a_resume_of_an_overdue_run_starts_nothing_twice(subject: Subject,
         assert await run.settled() == Completed(2)
         assert stage.came == 1
         (receipt,) = await rt.receipts(pause.episode_id or "")
-        late = "released" if kind.name == "team" else "overdue"  # a turn yields to the one that continues it
-        assert (receipt.drain, receipt.outcome, receipt.overdue_at is None) == (late, "continued", False)
+        assert (receipt.drain, receipt.outcome) == ("released", "continued")
+        assert receipt.overdue_at is not None
+
+
+async def test_a_piece_that_yields_after_the_resume_is_recorded_so(subject: Subject, kind: Kind) -> None:
+    """spec engine, 4: a piece that yields later is recorded so, also in an episode that is closed."""
+    stage, then = Stage(), Stage()
+    flow = kind.works(stage, after=then)
+    async with subject.open(flow) as rt:
+        run = await rt.start(flow, 1)
+        await stage.wait_came()
+        pause = await run.pause()
+        assert (await run.resume()).transitioned
+        await wait_all_tasks_blocked()
+        (receipt,) = await rt.receipts(pause.episode_id or "")
+        assert (receipt.drain, receipt.outcome) == ("pending", "continued")
+        subject.clock.advance(3)
+        stage.open()
+        await then.wait_came()
+        (receipt,) = await rt.receipts(pause.episode_id or "")
+        assert (receipt.drain, receipt.released_at) == ("released", subject.clock.now())
+        then.open()
+        assert await run.result() == 2
+
+
+async def test_a_piece_that_its_process_hands_back_after_the_resume_has_yielded(
+    subject: Subject, kind: Kind
+) -> None:
+    """spec engine, 4: a piece that yields later is recorded so; leaving a runtime hands back."""
+    stage = Stage()
+    flow = kind.works(stage)
+    async with subject.open(flow) as rt:
+        subject.needs(rt, "survives_restart")
+        run = await rt.start(flow, 1)
+        await stage.wait_came()
+        pause = await run.pause()
+        await run.resume()
+    async with subject.open(drive=False) as later:
+        (receipt,) = await later.receipts(pause.episode_id or "")
+        assert receipt.drain == "released"
+
+
+async def test_a_run_that_is_cancelled_after_a_resume_leaves_nothing_pending(
+    subject: Subject, kind: Kind
+) -> None:
+    """spec engine, 3: terminal is terminal: nothing of it drains for ever."""
+    stage = Stage()
+    flow = kind.works(stage)
+    async with subject.open(flow) as rt:
+        run = await rt.start(flow, 1)
+        await stage.wait_came()
+        pause = await run.pause()
+        await run.resume()
+        await run.cancel()
+        await wait_all_tasks_blocked()
+        (receipt,) = await rt.receipts(pause.episode_id or "")
+        assert receipt.drain == "released"
 
 
 async def test_pieces_drain_in_parallel(subject: Subject, kind: Kind) -> None:

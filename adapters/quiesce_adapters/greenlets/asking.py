@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -31,7 +32,10 @@ from .piece import PIECE
 if TYPE_CHECKING:
     from .driver import GreenletDriver
 
-__all__ = ["Asking", "refusal"]
+__all__ = ["Asking", "Check", "refusal"]
+
+Check = Callable[[Any], Any]
+"""Makes of an answer what the body gets. Raises InputRejected: it does not fit."""
 
 
 def refusal(hold: HoldRecord) -> Exception | None:
@@ -46,36 +50,47 @@ def refusal(hold: HoldRecord) -> Exception | None:
 class Asking:
     """The questions of one run's body."""
 
-    __slots__ = ("_declared", "_driver", "_host", "signals")
+    __slots__ = ("_checks", "_driver", "_host", "signals")
 
     def __init__(self, driver: GreenletDriver) -> None:
         self._driver = driver
         self._host = driver.host
-        self._declared: dict[str, Any] = {}
+        self._checks: dict[str, Check] = {}
         self.signals: set[Signal] = set()
         """Of the tasks that wait here."""
 
     async def ask(self, trap: Ask, entry: JournalEntry | None) -> Any:
         """The answer. Raises Rejected, Expired."""
-        question, again = self._question(trap), False
-        while True:
-            hold = await self.settled(question, entry, "started", again=again, declared=trap.expects)
-            error = refusal(hold)
-            if error is not None:
-                raise error
-            if hold.state != "answered":
-                return None  # let go by a resume without an answer
-            if trap.expects is None:
-                return hold.answer
-            try:
-                return codec.validate_json(hold.answer, trap.expects)
-            except InputRejected as refused:  # whoever answered could not know the type
-                told = f"{trap.reason or 'the question'} (the last one was refused: {refused})"
-                question, again = replace(question, reason=told), True
+        check = None if trap.expects is None else partial(codec.validate_json, declared=trap.expects)
+        hold, value = await self.answered(self._question(trap), entry, "started", check)
+        error = refusal(hold)
+        if error is not None:
+            raise error
+        return value  # None, if it was let go by a resume without an answer
 
-    def expects(self, hold_id: str) -> Any:
-        """The type that the body declared for this question; None if it did not, or does not ask it."""
-        return self._declared.get(hold_id)
+    async def answered(
+        self, question: holds.Question, entry: JournalEntry | None, state: str, check: Check | None
+    ) -> tuple[HoldRecord, Any]:
+        """The hold once it is settled, and what `check` makes of its answer.
+
+        An answer that it refuses came from a process that could not know; it is asked again, with the reason.
+        """
+        told, again = question.reason or "the question", False
+        while True:
+            hold = await self.settled(question, entry, state, again=again, check=check)
+            if hold.state != "answered" or check is None:
+                return hold, hold.answer if hold.state == "answered" else None
+            try:
+                return hold, check(hold.answer)
+            except InputRejected as refused:
+                question = replace(question, reason=f"{told} (the last one was refused: {refused})")
+                again = True
+
+    def check(self, hold_id: str, value: Any) -> None:
+        """Hold an answer to an open question against what the body declared. Raises InputRejected."""
+        check = self._checks.get(hold_id)
+        if check is not None:
+            check(value)
 
     def _question(self, trap: Ask) -> holds.Question:
         expects = codec.schema(trap.expects)
@@ -84,6 +99,7 @@ class Asking:
             on_deadline = ("answer", codec.jsonable(on_deadline[1], place="on_deadline"))
             if expects is not None:
                 codec.check_schema(on_deadline[1], expects)
+                codec.validate_json(on_deadline[1], trap.expects, place="on_deadline")
         return holds.Question(
             path=self._driver.piece.name,
             piece=PIECE,
@@ -102,14 +118,14 @@ class Asking:
         state: str,
         *,
         again: bool = False,
-        declared: Any = None,
+        check: Check | None = None,
     ) -> HoldRecord:
         """Open a hold, or find the one of this entry, and wait until it is settled.
 
         Args:
             state: of the entry, while it waits.
             again: ask, although this entry has a hold that was settled.
-            declared: the type of the answer, for `expects`.
+            check: makes of an answer what the body gets, or refuses it.
         """
         known = entry.hold if entry is not None and not again else None
         if known is not None and (hold := self._hold(known)).state != "open":
@@ -118,8 +134,8 @@ class Asking:
         if question.deadline is not None:
             self._host.deadline_changed()
         piece, tasks = self._driver.piece, self._driver.tasks
-        if declared is not None:
-            self._declared[opened] = declared
+        if check is not None:
+            self._checks[opened] = check
         try:
             if tasks:
                 await self.wait(lambda: self._hold(opened).state != "open", opened)
@@ -129,7 +145,7 @@ class Asking:
                 await self._driver.until(lambda: piece.state == "queued")
         finally:
             piece.hold = None
-            self._declared.pop(opened, None)
+            self._checks.pop(opened, None)
         return self._hold(opened)
 
     def _hold(self, hold_id: str) -> HoldRecord:
@@ -157,13 +173,11 @@ class Asking:
     def _rest(self, tx: Transaction, run: RunRecord, hold: str, reason: str | None) -> None:
         piece = self._driver.piece
         piece.state, piece.hold = "held", hold
-        self._driver.keep(tx)
-        if run.state is RunState.PAUSED:
-            fence.release_piece(tx, run, PIECE)
-            if "holds" not in run.locks:
-                run.locks["holds"] = Lock("holds", reason, None, tx.now)
-                run.updated_at = tx.now
-                tx.save_run(run, generation=run.generation)
+        self._driver.yields(tx)
+        if run.state is RunState.PAUSED and "holds" not in run.locks:
+            run.locks["holds"] = Lock("holds", reason, None, tx.now)
+            run.updated_at = tx.now
+            tx.save_run(run, generation=run.generation)
         fence.rest(tx, run)
 
     # --- tasks -------------------------------------------------------------------------------------------
@@ -201,8 +215,7 @@ class Asking:
                 self._rest(tx, run, open_holds[-1].id, open_holds[0].reason)
             elif run.state is RunState.PAUSED:
                 self._driver.piece.state = "queued"
-                self._driver.keep(tx)
-                fence.release_piece(tx, run, PIECE)
+                self._driver.yields(tx)
 
         await self._driver.write(work)
 

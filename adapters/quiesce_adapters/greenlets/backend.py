@@ -14,11 +14,11 @@ from quiesce.agent.definition import Agent, changes
 from quiesce.backend import Capabilities, Driver, Host
 from quiesce.errors import NonDeterminism, QuiesceError
 from quiesce.graph.signature import digest_of
-from quiesce.records import ParticipantRow, RunRecord
+from quiesce.records import HoldRecord, ParticipantRow, RunRecord
 from quiesce.store import Store, Transaction
 
 from .driver import GreenletDriver
-from .rehearsal import rehearse
+from .rehearsal import asked, rehearse
 from .support import unsupported
 from .watchdog import Watchdog
 
@@ -71,6 +71,14 @@ class Greenlets:
 
     def differs(self, host: Host, run: RunRecord, flow: Agent[..., Any]) -> NonDeterminism | None:
         return rehearse(host, run, flow) if host.store.durable and unsupported() is None else None
+
+    def check_answer(
+        self, host: Host, run: RunRecord, flow: Agent[..., Any], hold: HoldRecord, value: Any
+    ) -> None:
+        if host.store.durable and unsupported() is None:
+            check = asked(host, run, flow).get(hold.id)
+            if check is not None:
+                check(value)
 
     def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Agent[..., Any], at: int) -> None:
         raise QuiesceError(

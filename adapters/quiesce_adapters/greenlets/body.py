@@ -20,6 +20,8 @@ from contextvars import copy_context
 from types import coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio
+
 from quiesce.agent.body import CURRENT, STEP, Unwind
 from quiesce.agent.definition import Agent
 from quiesce.agent.traps import Safepoint, Trap
@@ -150,7 +152,12 @@ class LiveBody:
             if self._driver.over is not None and is_cancellation(value, error):
                 raise Over(self._driver.over)
             if self.fenced and not self.gathers and self._continuation.context.get(STEP) is None:
-                yield from self._driver.stand().__await__()
+                try:
+                    yield from self._driver.stand().__await__()
+                except anyio.get_cancelled_exc_class():
+                    if self._driver.over is not None:
+                        raise Over(self._driver.over) from None
+                    # By a scope of the body's own: what it awaited is done, and it hears at the next await.
 
     async def unwind(self, why: str, *, effects: bool) -> Ended:
         """Raise `Unwind` where it stands, and see it to its end.

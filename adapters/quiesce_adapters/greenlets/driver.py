@@ -59,13 +59,14 @@ class GreenletDriver:
 
     __slots__ = (
         "_agent",
+        "_generation",
         "_guard",
         "_late",
-        "_released",
         "_serving",
         "_signal",
         "asking",
         "body",
+        "draining",
         "host",
         "over",
         "piece",
@@ -89,7 +90,9 @@ class GreenletDriver:
         self._guard: anyio.CancelScope | None = None
         self._signal = Signal()
         self._late: BaseException | None = None
-        self._released: str | None = None
+        self._generation = run.generation
+        self.draining = False
+        """Whether the body ran when the run was paused, and has come by no safe point since."""
         self._serving = Serving(self)
 
     # --- the loop ------------------------------------------------------------------------------------
@@ -239,14 +242,16 @@ class GreenletDriver:
         if self.over is None:
             run = self.host.read(lambda tx: tx.run(self.run.id))
             self.over = self._why_over(run)
+            if run is not None and run.generation != self._generation:
+                self._generation, self.draining = run.generation, self.piece.state == "running"
             if body is not None and run is not None and not body.unwinding:
-                body.fenced = run.state is RunState.PAUSED
+                body.fenced = run.state is RunState.PAUSED or self.draining
         if self.over is not None and body is not None and body.awaiting and not body.unwinding:
             self.host.interrupt(self.run.id)
 
-    def expects(self, hold: HoldRecord) -> Any:
-        """The type that the body declared for this question."""
-        return self.asking.expects(hold.id)
+    def check_answer(self, hold: HoldRecord, value: Any) -> None:
+        """Hold an answer against what the body declared for this question. Raises InputRejected."""
+        self.asking.check(hold.id, value)
 
     def frames(self) -> list[Frame]:
         """Where the body stands."""
@@ -285,13 +290,12 @@ class GreenletDriver:
         """
         while True:
             run = self.look()
-            late = (
-                self._late is not None and self.piece.state != "held"
-            )  # a person is waited for all the same
+            if self.draining:
+                await self.write(self.yields)
+                continue
+            late = self._late is not None and self.piece.state != "held"  # where a person is waited for
             if run.state is RunState.RUNNING and (late or ready()):
                 break
-            if run.state is RunState.PAUSED and self.piece.state == "running":
-                await self._release(run)
             await self._wait()
         await self.go_on()
         if self.body is not None:
@@ -319,28 +323,21 @@ class GreenletDriver:
         """A safe point of a run that is, or was, paused: wait until it runs."""
 
         def work(tx: Transaction) -> None:
-            run = self.current(tx)
-            if run.state is RunState.PAUSED:
+            if self.current(tx).state is RunState.PAUSED:
                 self.piece.state = "queued"
-                self.keep(tx)
-                fence.release_piece(tx, run, PIECE)
+            self.yields(tx)
 
         self._see_where(self.body)
         await self.write(work)
         await self.until(lambda: True)
 
-    async def _release(self, run: RunRecord) -> None:
-        if self._released == run.episode_id:
-            return
-
-        def work(tx: Transaction) -> None:
-            now = self.current(tx)
-            if now.state is RunState.PAUSED:
-                self.keep(tx)
-                fence.release_piece(tx, now, PIECE)
-
-        self._released = run.episode_id
-        await self.write(work)
+    def yields(self, tx: Transaction) -> None:
+        """The body stands, as its row says; that is known from now on, if only after the run was let go."""
+        run = self.current(tx)
+        self.keep(tx)
+        if run.state is RunState.PAUSED or self.draining:
+            fence.release_piece(tx, run, PIECE)
+        self.draining = False
 
     async def _wait(self) -> None:
         if self._late is None:

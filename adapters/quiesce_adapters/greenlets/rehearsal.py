@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Awaitable
 from contextlib import redirect_stdout
 from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
 from quiesce import codec
@@ -29,15 +30,15 @@ from quiesce.agent.traps import Act, Ask, Begin, Command, Look, Safepoint, Trap,
 from quiesce.backend import Host
 from quiesce.clock import Clock
 from quiesce.errors import InputRejected, NonDeterminism, NotSerializable, PauseOutsideBody, QuiesceError
-from quiesce.records import JournalEntry, RunRecord
+from quiesce.records import HoldRecord, JournalEntry, RunRecord
 from quiesce.rules.requests import found
 from quiesce.runs import RunStatus
 
-from .asking import refusal
+from .asking import Check, refusal
 from .continuation import Continuation, Ended
 from .serving import ACKS, GIVES
 
-__all__ = ["rehearse"]
+__all__ = ["asked", "rehearse"]
 
 T = TypeVar("T")
 
@@ -86,6 +87,19 @@ class _Rehearsed:
 
 def rehearse(host: Host, run: RunRecord, agent: Agent[..., Any]) -> NonDeterminism | None:
     """The first place at which the body leaves its journal; None if it follows it."""
+    return _rehearse(host, run, agent, {})
+
+
+def asked(host: Host, run: RunRecord, agent: Agent[..., Any]) -> dict[str, Check]:
+    """What the body makes of an answer to each open question that it comes to, by the ids of the holds."""
+    checks: dict[str, Check] = {}
+    _rehearse(host, run, agent, checks)
+    return checks
+
+
+def _rehearse(
+    host: Host, run: RunRecord, agent: Agent[..., Any], checks: dict[str, Check]
+) -> NonDeterminism | None:
     entries = host.read(lambda tx: tx.journal(run.id))
     if not entries:
         return None
@@ -98,7 +112,7 @@ def rehearse(host: Host, run: RunRecord, agent: Agent[..., Any]) -> NonDetermini
     found: list[NonDeterminism | BaseException | None] = []
 
     def work() -> None:
-        memory = _Memory(host, run, Journal(entries))
+        memory = _Memory(host, run, Journal(entries), checks)
         try:
             found.append(_dry(_Rehearsed(run, host.clock, agent, given).continuation, memory))
         except BaseException as error:
@@ -169,8 +183,9 @@ def _end(continuation: Continuation) -> None:
 class _Memory:
     """What the journal has, and nothing else."""
 
-    def __init__(self, host: Host, run: RunRecord, journal: Journal) -> None:
+    def __init__(self, host: Host, run: RunRecord, journal: Journal, checks: dict[str, Check]) -> None:
         self._host = host
+        self._checks = checks
         self._run = run
         self.journal = journal
 
@@ -204,7 +219,7 @@ class _Memory:
         return self._value(entry)
 
     def _steps(self, calls: tuple[Any, ...]) -> list[Recorded]:
-        given = []
+        given, far_enough = [], False
         for call in calls:
             entry = self.journal.next(call.step.kind, call.step.name, call.digest())
             if entry.state in ("done", "committed"):
@@ -212,12 +227,19 @@ class _Memory:
             elif entry.state in ("failed", "fatal", "rejected"):
                 given.append(Recorded(error=self._error(entry)))
             else:
-                raise _FarEnough
+                hold = self._hold(entry)
+                if entry.state == "waiting" and hold is not None:
+                    self._checks[hold.id] = partial(call.step.approved, hold.payload)
+                far_enough = True
+        if far_enough:
+            raise _FarEnough
         return given
 
     def _answer(self, trap: Ask, entry: JournalEntry) -> Any:
-        hold = self._host.read(lambda tx: tx.hold(entry.hold or ""))
+        hold = self._hold(entry)
         if hold is None or hold.state == "open":
+            if hold is not None and trap.expects is not None:
+                self._checks[hold.id] = partial(codec.validate_json, declared=trap.expects)
             raise _FarEnough
         error = refusal(hold)
         if error is not None:
@@ -228,6 +250,9 @@ class _Memory:
             return codec.validate_json(hold.answer, trap.expects)
         except InputRejected:  # it is asked again
             raise _FarEnough from None
+
+    def _hold(self, entry: JournalEntry) -> HoldRecord | None:
+        return self._host.read(lambda tx: tx.hold(entry.hold or ""))
 
     def _value(self, entry: JournalEntry, declared: Any = None) -> Any:
         ref = entry.value

@@ -123,7 +123,7 @@ class Serving:
         return await self._recorded(trap, self._driver.recorder)
 
     async def _stand_if_fenced(self) -> None:
-        if self._driver.look().state is RunState.PAUSED:
+        if self._driver.look().state is RunState.PAUSED or self._driver.draining:
             await self._driver.stand()
 
     async def _recorded(self, trap: Trap, recorder: Recorder) -> Any:
@@ -301,9 +301,7 @@ class Serving:
             piece.child = run_id
             if target.parent_id == self._run_id:
                 piece.state = "waiting"
-            self._driver.keep(tx)
-            if run.state is RunState.PAUSED:
-                fence.release_piece(tx, run, PIECE)
+            self._driver.yields(tx)
             fence.rest(tx, run)
 
         self._host.watch(run_id, self._run_id)

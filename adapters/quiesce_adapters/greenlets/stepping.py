@@ -9,14 +9,15 @@ Source: spec agent, "Steps and the journal", "Actions that need approval"; cases
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quiesce import codec
 from quiesce.agent import raised
 from quiesce.agent.journal import Cancelled, Permit, Recorded
 from quiesce.agent.traps import Approve, Attempt, Begin, Doubt, Finish
-from quiesce.errors import InputRejected, NotSerializable
+from quiesce.errors import NotSerializable
 from quiesce.records import HoldRecord, JournalEntry
 from quiesce.rules import holds
 from quiesce.states import RunState
@@ -86,19 +87,12 @@ class Stepping:
             deadline=None if action.deadline is None else self._host.clock.now() + action.deadline,
             on_deadline=asked.on_deadline,
         )
-        again = False
-        while True:
-            hold = await self._driver.asking.settled(question, entry, "waiting", again=again)
-            error = refusal(hold)
-            if error is not None:
-                raise await self._refused(entry, error)
-            try:
-                named: dict[str, Any] = action.approved(hold.payload, hold.answer)
-            except InputRejected as problem:
-                question = replace(question, reason=f"{asked.reason} ({problem})")
-                again = True
-                continue
-            break
+        check = partial(action.approved, asked.payload)
+        named: dict[str, Any]
+        hold, named = await self._driver.asking.answered(question, entry, "waiting", check)
+        error = refusal(hold)
+        if error is not None:
+            raise await self._refused(entry, error)
         if entry is None or entry.state == "waiting":
             await self._driver.write(lambda tx: self._approved(tx, trap, entry, hold, named))
         return named
@@ -141,8 +135,8 @@ class Stepping:
         await self._driver.write(work)
         return recorder.gave(error, entry)
 
-    async def doubt(self, trap: Doubt) -> Any:
-        """What a person says about a step of which nobody knows whether it happened. Raises Rejected."""
+    async def doubt(self, trap: Doubt) -> Recorded | None:
+        """What a step gave of which nobody knew whether it happened; None if it did not. Raises Rejected."""
         call, entry = trap.call, trap.permit.entry
         returns = call.step.parameters.returns
         what = f"{entry.kind} {entry.name!r}"
@@ -166,10 +160,11 @@ class Stepping:
                 "additionalProperties": False,
             },
         )
-        hold = await self._driver.asking.settled(question, None, "")
+        known: Recorded | None
+        hold, known = await self._driver.asking.answered(question, None, "", partial(_outcome, returns))
         error = refusal(hold)
         if error is None:
-            return hold.answer
+            return known
         recorder = self._driver.recorder
         assert recorder is not None
         raise await recorder.failed(entry, error)
@@ -223,3 +218,11 @@ class Stepping:
         if error is None:
             return None
         return recorder.gave(error, entry)
+
+
+def _outcome(returns: Any, answer: Mapping[str, Any]) -> Recorded | None:
+    """What a person said that a step gave; None if it did not happen. Raises InputRejected."""
+    if not answer["happened"]:
+        return None
+    value = answer.get("result")
+    return Recorded(value if returns is None else codec.validate_json(value, returns, place="result"))

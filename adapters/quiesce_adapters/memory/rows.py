@@ -295,19 +295,15 @@ class MemoryTransaction(MemoryTeams):
     def drain_counts(self, episode_id: str) -> Mapping[str, int]:
         return Counter(receipt.drain for receipt in self._receipts.get(episode_id, ()))
 
-    def drain(
-        self, episode_id: str, drain: str, *, piece: int | None = None, only: Sequence[str] = ()
-    ) -> int:
-        moved = 0
-        for receipt in self._receipts.get(episode_id, ()):
-            if receipt.drain in only and (piece is None or receipt.piece == piece):
-                receipt.drain = drain
-                if drain == "overdue":
-                    receipt.overdue_at = self.now
-                elif drain == "released":
-                    receipt.released_at = self.now
-                moved += 1
-        return moved
+    def drain(self, episode_id: str, drain: str, *, only: Sequence[str]) -> int:
+        moved = [row for row in self._receipts.get(episode_id, ()) if row.drain in only]
+        for receipt in moved:
+            receipt.drain = drain
+            if drain == "overdue":
+                receipt.overdue_at = self.now
+            elif drain == "released":
+                receipt.released_at = self.now
+        return len(moved)
 
     def decide(self, episode_id: str, outcome: str, *, held: bool = False) -> int:
         receipts = self._receipts.get(episode_id, ())

@@ -50,6 +50,7 @@ class MemoryTeams(Unkept):
     _children: dict[str, list[str]]
     _pieces: dict[str, dict[int, PieceRow]]
     _episodes: dict[str, EpisodeRecord]
+    _last_episode: dict[str, str]
     _receipts: dict[str, list[ReceiptRecord]]
     _ids: itertools.count[int]
 
@@ -232,22 +233,32 @@ class MemoryTeams(Unkept):
         team.episodes.append(episode_id)
         return len(receipts), draining
 
-    def unresolved(self, run_id: str) -> list[ReceiptRecord]:
+    def _unresolved(self, run_id: str) -> list[ReceiptRecord]:
+        team = self._teams.get(run_id)
         return [
-            copy(row)
-            for episode_id in self._team(run_id).episodes
+            row
+            for episode_id in ([self._last_episode.get(run_id, "")] if team is None else team.episodes)
             for row in self._receipts.get(episode_id, ())
             if row.drain in ("pending", "overdue")
         ]
 
+    def unresolved(self, run_id: str) -> list[ReceiptRecord]:
+        return [copy(row) for row in self._unresolved(run_id)]
+
+    def resolve(self, run_id: str, drain: str, *, piece: int | None = None) -> int:
+        moved = [row for row in self._unresolved(run_id) if piece is None or row.piece == piece]
+        for receipt in moved:
+            receipt.drain = drain
+            receipt.released_at = self.now if drain == "released" else None
+        return len(moved)
+
     def release_receipts(self, run_id: str, child: RunRecord, drain: str) -> list[int]:
         team = self._team(run_id)
         released = set()
-        for row in (row for episode_id in team.episodes for row in self._receipts.get(episode_id, ())):
+        for row in self._unresolved(run_id):
             turn = team.turns.get(row.piece)
             if (
-                row.drain in ("pending", "overdue")
-                and turn is not None
+                turn is not None
                 and turn.child == child.id
                 and row.lease == child.lease_epoch
                 and child.lease_holder in (None, row.holder)

@@ -19,7 +19,7 @@ from quiesce.backend import Capabilities, Driver, Host
 from quiesce.errors import QuiesceError
 from quiesce.graph import Graph
 from quiesce.graph.signature import diff, digest_of
-from quiesce.records import ParticipantRow, RunRecord
+from quiesce.records import HoldRecord, ParticipantRow, RunRecord
 from quiesce.rules.claims import MAX_LOST
 from quiesce.store import Store, Transaction
 from quiesce.team.definition import Team
@@ -88,6 +88,9 @@ class Receipts:
 
     def differs(self, host: Host, run: RunRecord, flow: Team) -> None:
         """A team's rows are not executed over anything; its bodies' runs are asked themselves."""
+
+    def check_answer(self, host: Host, run: RunRecord, flow: Team, hold: HoldRecord, value: Any) -> None:
+        """A team asks nothing itself."""
 
     def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Team, at: int) -> None:
         raise QuiesceError(f"run {run.id!r} is a team's, which has no visits to fork from; start another run")

@@ -13,6 +13,7 @@ Source: spec team, "Model" (scheduling) and "restart".
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from quiesce import codec
 from quiesce.backend import Host
@@ -54,7 +55,7 @@ class ReceiptsDriver:
         """The run's rows changed: look again."""
         self._signal.set()
 
-    def expects(self, hold: HoldRecord) -> None:
+    def check_answer(self, hold: HoldRecord, value: Any) -> None:
         """A team asks nothing itself; its bodies' runs do."""
 
     def frames(self) -> list[Frame]:

@@ -16,10 +16,11 @@ from quiesce.backend import Capabilities, Driver, Host
 from quiesce.errors import NoSteps
 from quiesce.graph import Graph
 from quiesce.graph.signature import diff
-from quiesce.records import ParticipantRow, RunRecord
+from quiesce.records import HoldRecord, ParticipantRow, RunRecord
 from quiesce.rules.claims import MAX_LOST
 from quiesce.store import Store, Transaction
 
+from .asking import answer_type, check_answer
 from .driver import ReplayDriver
 from .frontier import copy_before
 
@@ -71,6 +72,9 @@ class Replay:
 
     def differs(self, host: Host, run: RunRecord, flow: Graph) -> None:
         """Nothing of a graph is executed over a record: a visit that is over is not evaluated again."""
+
+    def check_answer(self, host: Host, run: RunRecord, flow: Graph, hold: HoldRecord, value: Any) -> None:
+        check_answer(answer_type(flow, hold.path), value)
 
     def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Graph, at: int) -> None:
         copy_before(tx, run, new_id, flow, at)

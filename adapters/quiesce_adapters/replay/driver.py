@@ -15,7 +15,7 @@ Source: spec graph (scheduling, pause, durable graphs); spec engine, 4 (pause).
 from __future__ import annotations
 
 from collections import deque
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import anyio
@@ -36,6 +36,7 @@ from quiesce.signals import Signal
 from quiesce.states import ENDED, RunState
 from quiesce.store import Transaction
 
+from .asking import answer_type, check_answer, question
 from .frontier import Links, LiveFrontier, Packed, Refs, pack, pack_payload, restore, save
 from .visited import told
 from .visiting import Again, Hang, Refused, Result, Visiting
@@ -60,6 +61,11 @@ class ReplayDriver:
         self._paused = False
         self._over = False
         self._visiting: Visiting | None = None
+        self._generation = run.generation
+        self._draining: set[int] = set()
+        """Branches whose visit began before a fence, and that have not yielded since."""
+        self._expects: dict[int, Any] = {}
+        """The type of the answer that each branch asks for, of those that asked here."""
         self._unanswered: set[int] = set()
         """Branches whose visit began while what they ask was open."""
 
@@ -96,10 +102,10 @@ class ReplayDriver:
         if failure is not None:
             raise failure
 
-    def expects(self, hold: HoldRecord) -> Any:
-        """The type that the gate declared which asks this; None if it did not, or a transition asks."""
-        ref = self._graph.nodes.get(hold.path.partition("#")[0])
-        return None if ref is None or ref.gate is None else ref.gate.expects
+    def check_answer(self, hold: HoldRecord, value: Any) -> None:
+        """Hold an answer against the type that the gate or the transition declared. Raises InputRejected."""
+        declared = self._expects.get(hold.piece)
+        check_answer(answer_type(self._graph, hold.path) if declared is None else declared, value)
 
     def frames(self) -> list[Frame]:
         """A graph has no suspended stack: its nodes are evaluated again."""
@@ -165,6 +171,7 @@ class ReplayDriver:
             and isinstance(result, Next | FanOut | Join)
             and branch is not None
             and branch.id not in self._links.hold
+            and branch.id not in self._draining
             and not self._host.listened()
         ):
             try:
@@ -183,10 +190,7 @@ class ReplayDriver:
         await self._begin(await self._commit(branch, result))
 
     def _take(self) -> list[Branch]:
-        taken = []
-        while (branch := self._walk.take()) is not None:
-            taken.append(branch)
-        return taken
+        return list(iter(self._walk.take, None))
 
     # --- one transaction ---------------------------------------------------------------------------
 
@@ -224,8 +228,10 @@ class ReplayDriver:
             self._keep(tx, run, branch, result, packed)
             if isinstance(result, Pause) and branch is not None:
                 self._fence(tx, run, result)
-            if branch is not None and run.state is RunState.PAUSED:
-                fence.release_piece(tx, run, branch.id)
+            yielded = {branch.id if branch is not None else 0, *(applied.cancelled if applied else ())}
+            for piece in self._draining & yielded:
+                fence.release_piece(tx, run, piece)
+            self._draining -= yielded
             if not taken and self._walk.at_rest:
                 fence.rest(tx, run)
             return taken, applied, error
@@ -256,6 +262,9 @@ class ReplayDriver:
             tx.seen_woken(run.id)
         if run.state is RunState.RUNNING and self._walk.suspended:
             self._walk.resume(())
+        if run.generation != self._generation:
+            self._generation = run.generation
+            self._draining = {receipt.piece for receipt in tx.unresolved(run.id)}
 
     def _apply(
         self, tx: Transaction, run: RunRecord, branch: Branch, result: Result
@@ -350,39 +359,14 @@ class ReplayDriver:
                     declared = self._graph.output_type
                     place = f"result of node {branch.node!r}"
                     packed[id(value), ""] = codec.encode(value, declared, place=place)
-            case _:
-                pass
 
     # --- holds, children ---------------------------------------------------------------------------
 
-    def _path(self, branch: Branch) -> str:
-        return f"{branch.node}#{branch.id}" if branch.groups else branch.node
-
     def _ask(self, tx: Transaction, run: RunRecord, branch: Branch, pause: Pause) -> None:
-        deadline = pause.deadline
-        if isinstance(deadline, timedelta):
-            deadline = tx.now + deadline
-        elif deadline is not None and not isinstance(deadline, datetime):
-            deadline = tx.now + timedelta(seconds=deadline)
-        on_deadline: Any = pause.on_deadline
-        expects = codec.schema(pause.expects)
-        if isinstance(on_deadline, tuple):
-            on_deadline = ("answer", codec.jsonable(on_deadline[1], place="on_deadline"))
-            if expects is not None:
-                codec.check_schema(on_deadline[1], expects)
-        question = holds.Question(
-            path=self._path(branch),
-            piece=branch.id,
-            reason=pause.reason,
-            key=pause.key,
-            payload=codec.jsonable(pause.payload, place=f"payload of the question of node {branch.node!r}"),
-            expects=expects,
-            deadline=deadline,
-            on_deadline=on_deadline,
-        )
-        hold = holds.ask(tx, run, question, self._host.clock.new_id("hold"))
-        self._links.hold[branch.id] = hold.id
-        if deadline is not None:
+        asked = question(branch, pause, tx.now)
+        self._links.hold[branch.id] = holds.ask(tx, run, asked, self._host.clock.new_id("hold")).id
+        self._expects[branch.id] = pause.expects
+        if asked.deadline is not None:
             self._host.deadline_changed()
 
     def _fence(self, tx: Transaction, run: RunRecord, pause: Pause) -> None:
@@ -433,6 +417,7 @@ class ReplayDriver:
 
     def _forget(self, branch: Branch) -> None:
         self._links.hold.pop(branch.id, None)
+        self._expects.pop(branch.id, None)
         self._links.child.pop(branch.id, None)
         self._links.lost.pop(branch.id, None)
 

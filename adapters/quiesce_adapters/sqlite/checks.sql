@@ -72,6 +72,13 @@ SELECT e.id AS episode, CASE WHEN e.quiescent_at IS NULL THEN 'draining' ELSE 'q
         WHERE r.episode_id = e.id AND r.drain IN ('pending', 'overdue')) AS count
 FROM episodes AS e WHERE e.closed_at IS NULL AND (e.quiescent_at IS NULL) <> (count > 0)
 
+-- receipt.drains_for_ever: receipt {receipt} of run {run} is {drain}, but piece {piece} does not run under lease {lease}
+SELECT c.id AS receipt, r.id AS run, c.drain, c.piece, c.lease
+FROM receipts AS c JOIN runs AS r ON r.id = c.run_id AND r.kind <> 'team'
+WHERE c.drain IN ('pending', 'overdue')
+  AND (r.lease_holder IS NOT c.holder OR r.lease_epoch <> c.lease OR NOT EXISTS (
+       SELECT 1 FROM pieces AS p WHERE p.run_id = r.id AND p.piece = c.piece AND p.state = 'running'))
+
 -- piece.running_unheld: piece {piece} of run {run} is running, but nobody has the lease of that run
 SELECT p.piece, r.id AS run FROM pieces AS p JOIN runs AS r ON r.id = p.run_id
 WHERE p.state = 'running' AND r.lease_holder IS NULL AND p.kind NOT IN ('turn', 'directed')

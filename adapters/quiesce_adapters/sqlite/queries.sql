@@ -234,7 +234,11 @@ UPDATE receipts SET drain = :drain,
                     overdue_at = CASE WHEN :drain = 'overdue' THEN :now ELSE overdue_at END,
                     released_at = CASE WHEN :drain = 'released' THEN :now ELSE released_at END
 WHERE episode_id = :episode AND drain IN (SELECT value FROM json_each(:only))
-  AND (:piece IS NULL OR piece = :piece)
+
+-- receipt.resolve: also in episodes that are closed
+UPDATE receipts INDEXED BY receipts_unresolved
+SET drain = :drain, released_at = CASE WHEN :drain = 'released' THEN :now END
+WHERE run_id = :run AND drain IN ('pending', 'overdue') AND (:piece IS NULL OR piece = :piece)
 
 -- receipt.decide
 UPDATE receipts SET outcome = ? WHERE episode_id = ? AND outcome IS NULL

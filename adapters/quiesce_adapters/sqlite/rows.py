@@ -283,18 +283,15 @@ class SqliteTransaction(SqliteTeams):
             return captured, 0
         return captured, self._run("receipt.pending", (episode_id,)).fetchone()[0]
 
-    def drain(
-        self, episode_id: str, drain: str, *, piece: int | None = None, only: Sequence[str] = ()
-    ) -> int:
+    def drain(self, episode_id: str, drain: str, *, only: Sequence[str]) -> int:
         return self._change(
             "receipt.drain",
-            {
-                "drain": drain,
-                "now": micros(self.now),
-                "episode": episode_id,
-                "only": compact(list(only)),
-                "piece": piece,
-            },
+            {"drain": drain, "now": micros(self.now), "episode": episode_id, "only": compact(list(only))},
+        )
+
+    def resolve(self, run_id: str, drain: str, *, piece: int | None = None) -> int:
+        return self._change(
+            "receipt.resolve", {"drain": drain, "now": micros(self.now), "run": run_id, "piece": piece}
         )
 
     def decide(self, episode_id: str, outcome: str, *, held: bool = False) -> int:

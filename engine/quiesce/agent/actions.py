@@ -11,11 +11,13 @@ Source: spec agent, "Actions that need approval"; cases agent S37 to S39, B7.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from quiesce.agent.steps import Options, Step, StepCall
 from quiesce.agent.traps import Ask
+from quiesce.errors import GraphError
+from quiesce.graph.transitions import check_deadline
 
 __all__ = ["Action", "action"]
 
@@ -36,6 +38,8 @@ class Action(Step[P, R]):
         deadline: timedelta | None,
     ) -> None:
         super().__init__(function, options)
+        if not (isinstance(approval, bool) or callable(approval)):
+            raise TypeError(f"approval= is True, False or a function of the arguments, not {approval!r}")
         self._approval = approval
         self.deadline = deadline
 
@@ -102,6 +106,14 @@ def action(
         deadline: seconds (or a timedelta) after which it raises `Expired` if nobody has answered.
         timeout, retries, on_unknown, verify: as for `step`. A person's time counts for none of them.
     """
+    if isinstance(deadline, datetime):
+        raise ValueError(
+            f"the deadline of an action is seconds or a timedelta from its call, not {deadline!r}"
+        )
+    try:
+        check_deadline(deadline, "fail")
+    except GraphError as wrong:
+        raise ValueError(str(wrong)) from None
     wait = timedelta(seconds=deadline) if isinstance(deadline, int | float) else deadline
     settled = Options(**options)
     if function is not None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from quiesce import codec
 from quiesce.agent.body import STEP, Body, StepInfo
 from quiesce.agent.journal import Cancelled, Permit, Recorded
 from quiesce.agent.traps import Approve, Attempt, Begin, Doubt, Finish, Safepoint
@@ -145,9 +144,5 @@ async def _find_out(made: StepCall[Any], body: Body, permit: Permit) -> Recorded
             STEP.reset(token)
     if step.options.on_unknown == "run" and problem is None:
         return None
-    answer = await body.serve(Doubt(made, permit, problem))
-    if not answer["happened"]:
-        return None
-    value = answer.get("result")
-    returns = step.parameters.returns
-    return Recorded(value if returns is None else codec.validate_json(value, returns, place="result"))
+    told: Recorded | None = await body.serve(Doubt(made, permit, problem))
+    return told

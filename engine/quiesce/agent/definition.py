@@ -95,6 +95,12 @@ class Agent(Generic[P, R]):
             raise InputRejected(f"input: agent {self.name!r} has no parameters, but got {value!r}")
         if len(self._parameters) > 1 and value is None:
             value = {}
+        if len(self._parameters) > 1 and not isinstance(value, Mapping):
+            names = ", ".join(item.name for item in self._parameters)
+            raise InputRejected(
+                f"input: agent {self.name!r} has several parameters ({names}), so its input is an object of "
+                f"them by name, not {value!r} ({type(value).__name__})"
+            )
         declared = self.input_type
         return value if declared is None else codec.validate(value, declared, place="input")
 
@@ -139,7 +145,7 @@ def _told(text: str | None, required: bool) -> str:
 
 
 def _optional(declared: Any) -> Any:
-    return None if declared is None else declared | None
+    return declared if declared in (None, Any) else declared | None
 
 
 def _parameters(function: Callable[..., Any], name: str, names: Mapping[str, Any]) -> tuple[_Parameter, ...]:

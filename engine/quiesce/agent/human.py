@@ -66,7 +66,9 @@ def pause(
     """
     body = this_body("pause()")
     if reason is not None and not isinstance(reason, str):
-        raise TypeError(f"the reason of a pause is text, not {type(reason).__name__}")
+        raise TypeError(f"the reason of a pause is text, not {type(reason).__name__}: {reason!r}")
+    if key is not None and not isinstance(key, str):
+        raise TypeError(f"the key of a pause is text, not {type(key).__name__}: {key!r}")
     try:
         check_deadline(deadline, on_deadline)
     except GraphError as wrong:

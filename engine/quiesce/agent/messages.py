@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from quiesce.agent.body import this_body
+from quiesce.agent.recorded import seconds
 from quiesce.agent.traps import Receive, Send
 
 __all__ = ["receive", "send"]
@@ -29,11 +30,9 @@ def receive(timeout: float | timedelta | None = None) -> Any:
 
     Raises:
         TimeoutError: none came in time. PauseOutsideBody, WrongThread.
+        TypeError, ValueError: this is no time to wait.
     """
     body = this_body("receive()")
-    deadline = None
-    if timeout is not None:
-        deadline = body.clock.now() + (
-            timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
-        )
-    return body.suspend(Receive(deadline))
+    if timeout is None:
+        return body.suspend(Receive(None))
+    return body.suspend(Receive(body.clock.now() + seconds("receive", timeout)))

@@ -29,6 +29,9 @@ class Parameters:
         }
         self._returns = Annotation(self._signature.return_annotation, scope, {})
 
+    def __str__(self) -> str:
+        return f"({', '.join(self._signature.parameters)})"
+
     @property
     def returns(self) -> Any:
         """The declared type of the value, None if none is declared."""

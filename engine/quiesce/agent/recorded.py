@@ -7,6 +7,7 @@ Source: spec agent, "Steps and the journal", "Concurrency" (sleep).
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
@@ -14,7 +15,7 @@ from uuid import UUID
 from quiesce.agent.body import CURRENT, STEP, this_body
 from quiesce.agent.traps import Draw, Sleep
 
-__all__ = ["draw", "now", "random", "sleep", "uuid4"]
+__all__ = ["draw", "now", "random", "seconds", "sleep", "uuid4"]
 
 
 def draw(clock: Any, what: Literal["now", "uuid4", "random"]) -> Any:
@@ -52,7 +53,8 @@ def sleep(until: float | timedelta | datetime) -> None:
     """Wait for so many seconds, or until an aware instant; other bodies run meanwhile.
 
     Raises:
-        ValueError: the instant has no time zone. PauseOutsideBody, WrongThread.
+        TypeError, ValueError: this is no time to wait; the instant has no time zone.
+        PauseOutsideBody, WrongThread.
     """
     body = this_body("sleep()")
     if isinstance(until, datetime):
@@ -62,7 +64,18 @@ def sleep(until: float | timedelta | datetime) -> None:
             )
         body.suspend(Sleep(until))
         return
-    seconds = until.total_seconds() if isinstance(until, timedelta) else float(until)
-    if not seconds >= 0 or seconds == float("inf"):
-        raise ValueError(f"sleep({until!r}): seconds from now, not below 0")
-    body.suspend(Sleep(None, seconds))
+    body.suspend(Sleep(None, seconds("sleep", until).total_seconds()))
+
+
+def seconds(verb: str, given: float | timedelta) -> timedelta:
+    """How long a body is to wait, at most.
+
+    Raises:
+        TypeError: it is no number of seconds. ValueError: it is below 0, or no end.
+    """
+    number = given.total_seconds() if isinstance(given, timedelta) else given
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise TypeError(f"{verb}({given!r}): seconds are a number or a timedelta, not {type(given).__name__}")
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{verb}({given!r}): seconds from now, not below 0")
+    return timedelta(seconds=number)

@@ -44,6 +44,22 @@ class Options:
     on_unknown: Literal["run", "hold"] = "run"
     verify: Callable[..., Any] | None = None
 
+    def __post_init__(self) -> None:
+        """Raises ValueError: one of them means nothing."""
+        timeout, retries = self.timeout, self.retries
+        if timeout is not None and not (_is_number(timeout, int | float) and timeout > 0):
+            raise ValueError(f"timeout= is seconds above 0, not {timeout!r}")
+        if not (_is_number(retries, int) and retries >= 0):
+            raise ValueError(f"retries= is a number from 0, not {retries!r}")
+        if self.on_unknown not in ("run", "hold"):
+            raise ValueError(f'on_unknown= is "run" or "hold", not {self.on_unknown!r}')
+        if self.verify is not None and not callable(self.verify):
+            raise ValueError(f"verify= is a function of the step's arguments, not {self.verify!r}")
+
+
+def _is_number(value: object, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
 
 def current_step() -> StepInfo:
     """The step that runs here, with the idempotency key to pass on to whoever has the effect.
@@ -63,7 +79,10 @@ class StepCall(Generic[R]):
     __slots__ = ("args", "kwargs", "step")
 
     def __init__(self, of: Step[Any, R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        of.parameters.bind(args, kwargs)
+        try:
+            of.parameters.bind(args, kwargs)
+        except TypeError as error:
+            raise TypeError(f"{of.kind} {of.name!r} takes {of.parameters}: {error}") from None
         self.step = of
         self.args = args
         self.kwargs = kwargs
@@ -109,11 +128,22 @@ class Step(Generic[P, R]):
     kind = "step"
 
     def __init__(self, function: Callable[P, R], options: Options) -> None:
+        """Raises TypeError: it cannot be called as one piece of work, or does not say what it takes."""
         self.function: Any = function
         self.options = options
         self.name = getattr(function, "__qualname__", repr(function)).rpartition("<locals>.")[2]
         self.is_async = inspect.iscoroutinefunction(function)
-        self.parameters = Parameters(function)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(
+                f"@{self.kind}: {self.name} is a generator function; calling it would run nothing. "
+                "Return a list of what it yields"
+            )
+        try:
+            self.parameters = Parameters(function)
+        except ValueError:
+            raise TypeError(
+                f"@{self.kind}: {self.name} does not say what it takes; call it in a def of your own"
+            ) from None
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -204,6 +234,12 @@ def gather(*calls: StepCall[Any] | Awaitable[Any]) -> list[Any]:
         PauseOutsideBody, WrongThread
     """
     body = this_body("gather()")
+    for number, call in enumerate(calls, 1):
+        if not isinstance(call, StepCall | Awaitable):
+            raise TypeError(
+                f"gather() takes calls of async steps, and f.call(…) of plain ones; number {number} is "
+                f"{type(call).__name__}: {call!r}"
+            )
     return body.await_(_gather(body, calls))
 
 

@@ -57,6 +57,11 @@ def schema(declared: Any) -> dict[str, Any] | None:
     """
     if is_undeclared(declared):
         return None
+    if isinstance(declared, int | float | bytes | list | tuple | dict | set):
+        raise NotSerializable(
+            f"cannot ask for {declared!r}, which is no type; give one, as bool, a model, or Literal[...] "
+            "of the choices"
+        )
     try:
         return _by_hand(declared, ())
     except _NotByHand:

@@ -85,8 +85,7 @@ def forget_lease(tx: Transaction, run: RunRecord) -> None:
         return
     if run.kind != "team":  # whose turns run under the leases of their bodies' runs
         tx.requeue(run.id, lost=True)
-        if run.episode_id is not None:
-            tx.drain(run.episode_id, "absent", only=("pending", "overdue"))
+        if tx.resolve(run.id, "absent"):
             settle_drain(tx, run)
     run.lease_holder = None
     run.lease_epoch += 1
@@ -130,8 +129,7 @@ def hand_back(tx: Transaction, run_id: str, me: int, epoch: int) -> None:
         return
     if run.kind != "team":
         tx.requeue(run.id, lost=False)
-        if run.episode_id is not None:
-            tx.drain(run.episode_id, "released", only=("pending", "overdue"))
+        if tx.resolve(run.id, "released"):
             settle_drain(tx, run)
     run.lease_holder = None
     tx.save_run(run, generation=run.generation)

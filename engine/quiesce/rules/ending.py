@@ -378,12 +378,15 @@ def _go_on_with_turns(tx: Transaction, run: RunRecord, request: Request) -> None
 
 
 def _close_episode(tx: Transaction, run: RunRecord, ended_as: str) -> None:
+    if run.kind != "team":  # whose bodies tell when they are unwound
+        tx.resolve(run.id, "released")
     if run.episode_id is None:
         return
     episode = tx.episode(run.episode_id)
     if episode is not None:
         tx.decide(run.episode_id, "ended")
-        tx.drain(run.episode_id, "released", only=("pending", "overdue"))
+        if run.kind == "team":
+            tx.drain(run.episode_id, "released", only=("pending", "overdue"))
         episode.closed_at, episode.ended_as = tx.now, ended_as
         tx.save_episode(episode)
     run.episode_id = None

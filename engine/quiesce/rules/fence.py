@@ -174,10 +174,8 @@ def rest_around(tx: Transaction, run: RunRecord) -> None:
 
 
 def release_piece(tx: Transaction, run: RunRecord, piece: int) -> None:
-    """A piece of a paused run has yielded; the last one makes the episode quiescent."""
-    if run.episode_id is None:
-        return
-    if tx.drain(run.episode_id, "released", piece=piece, only=("pending", "overdue")):
+    """A piece has yielded, if only when its episode is closed; the last one makes a paused run quiescent."""
+    if tx.resolve(run.id, "released", piece=piece):
         settle_drain(tx, run)
 
 

@@ -63,6 +63,10 @@ def check_request_id(request_id: str) -> str:
     Raises:
         QuiesceError: it is not 1 to 200 printable characters.
     """
+    if not isinstance(request_id, str):
+        raise QuiesceError(
+            f"request id {request_id!r} cannot be used: it is {type(request_id).__name__}, and no text"
+        )
     if not (1 <= len(request_id) <= 200 and request_id.isprintable()):
         raise QuiesceError(
             f"request id {request_id[:40]!r} cannot be used: it has {len(request_id)} characters; "

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from quiesce import (
@@ -19,6 +21,7 @@ from quiesce import (
     pause,
     receive,
     sleep,
+    spawn,
     step,
 )
 from quiesce.clock import ManualClock
@@ -250,3 +253,116 @@ async def test_what_does_not_yield_in_time_is_overdue_and_released_later() -> No
         assert receipt.released_at is not None
         await run.resume()
         await run.settled()
+
+
+SAFE_POINTS = ("checkpoint", "step", "await", "ask", "receive", "sleep", "child", "end")
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "sqlite"])
+@pytest.mark.parametrize("point", SAFE_POINTS)
+async def test_a_body_yields_at_its_next_safe_point_although_its_run_goes_on(
+    tmp_path: Path, point: str, durable: bool
+) -> None:
+    """Source: spec engine, 4 (pause: at its next step, pause, checkpoint or await; recorded if later)."""
+    first, then = Gate(), Gate()
+
+    @step
+    async def begun_before_the_fence() -> None:
+        await first.pass_through()
+
+    @step
+    async def work() -> None:
+        await then.pass_through()
+
+    @agent
+    async def child() -> None:
+        await then.pass_through()
+
+    @agent
+    async def body() -> None:
+        await begun_before_the_fence()
+        match point:
+            case "checkpoint":
+                checkpoint()
+                await then.pass_through()
+            case "step":
+                await work()
+            case "await":
+                await anyio.lowlevel.checkpoint()
+                await then.pass_through()
+            case "ask":
+                pause("go on?")
+            case "receive":
+                receive()
+            case "sleep":
+                sleep(100)
+            case "child":
+                spawn(child).result()
+
+    store = tmp_path / "flows.db" if durable else None
+    async with Runtime(store, flows=[body, child], clock=ManualClock()) as rt:
+        run = await rt.start(body)
+        await first.there.wait()
+        ack = await run.pause()
+        await run.resume()
+        await anyio.wait_all_tasks_blocked()
+        (receipt,) = await rt.receipts(ack.episode_id or "")
+        assert receipt.drain == "pending"
+        first.open.set()
+        await anyio.wait_all_tasks_blocked()
+        assert (await run.status()).state == {"end": "completed", "ask": "paused"}.get(point, "running")
+        if point != "ask" or durable:  # which is another episode, and a memory store keeps the last one
+            (receipt,) = await rt.receipts(ack.episode_id or "")
+            assert (receipt.drain, receipt.outcome) == ("released", "continued")
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "sqlite"])
+async def test_a_body_that_waits_yields_although_the_pause_was_taken_back_at_once(
+    tmp_path: Path, durable: bool
+) -> None:
+    """Source: spec engine, 4 (a piece that yields later is recorded so): it stands at a safe point."""
+
+    @agent
+    def body() -> str:
+        message: str = receive()
+        return message + receive()
+
+    async with Runtime(tmp_path / "flows.db" if durable else None, flows=[body]) as rt:
+        run = await rt.start(body)
+        await anyio.wait_all_tasks_blocked()
+        ack = await run.pause()
+        await run.resume()
+        await run.send("a ")
+        await anyio.wait_all_tasks_blocked()
+        (receipt,) = await rt.receipts(ack.episode_id or "")
+        assert (receipt.drain, receipt.outcome) == ("released", "continued")
+        await run.send("message")
+        assert await run.settled() == Completed("a message")
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "sqlite"])
+async def test_a_scope_of_the_body_that_ends_while_it_stands_behind_an_await_is_heard_of_later(
+    tmp_path: Path, durable: bool
+) -> None:
+    """Source: spec agent, concurrency: a time-out around a pause is delivered when the body continues."""
+    gate, scope, seen = Gate(), anyio.CancelScope(), list[str]()
+
+    @agent
+    async def body() -> str:
+        with scope:
+            seen.append(await gate.pass_through())
+            await anyio.sleep_forever()
+        return "end"
+
+    async with Runtime(tmp_path / "flows.db" if durable else None, flows=[body]) as rt:
+        run = await rt.start(body)
+        await gate.there.wait()
+        await run.pause()
+        gate.open.set()
+        assert isinstance(await run.settled(), Paused)
+        scope.cancel()
+        await anyio.wait_all_tasks_blocked()
+        assert await states(run) == (RunState.PAUSED, "quiescent")
+        await run.resume()
+        assert await run.settled() == Completed("end")
+        assert seen == ["passed"]

@@ -202,3 +202,40 @@ async def test_a_paused_run_is_still_paused_when_the_runtime_is_left_while_it_dr
         assert isinstance(outcome, Paused)
         assert (await run.status()).phase == "quiescent"
         assert await outcome.resume() == Completed(1)
+
+
+async def test_what_loses_a_race_while_its_run_is_paused_is_not_waited_for(opened: Open) -> None:
+    """Spec engine, 3 and 4: the result of a visit is applied under the fence; nothing else runs then."""
+    sketch = Sketch()
+    begun, go = anyio.Event(), anyio.Event()
+
+    async def slow(x: int) -> int:
+        begun.set()
+        await anyio.sleep_forever()
+        raise AssertionError("nobody wakes it")
+
+    async def quick(x: int) -> int:
+        await go.wait()
+        return x + 1
+
+    start, join = sketch.start(), sketch.collect()
+    racing, other = sketch.node("racing"), sketch.add("other", 10)
+    a, b = sketch.node("a", slow), sketch.node("b", quick)
+    sketch.fan_out(start, racing, other, join=join, concurrency=Concurrency.PARALLEL)
+    sketch.fan_out(racing, a, b, join=None)
+    for branch in (a, b):
+        sketch.graph.finish(branch)
+    sketch.graph.join(other, into=join)
+    async with opened(sketch.graph) as rt:
+        run = await rt.start(sketch.graph, 1)
+        await begun.wait()
+        await anyio.wait_all_tasks_blocked()
+        ack = await run.pause()
+        assert ack.draining == 2
+        go.set()
+        with anyio.fail_after(5):
+            outcome = await run.settled()
+        assert isinstance(outcome, Paused)
+        assert (await run.status()).phase == "quiescent"
+        assert {receipt.drain for receipt in await rt.receipts(outcome.episode)} == {"released"}
+        assert await outcome.resume() == Completed([2, 11])

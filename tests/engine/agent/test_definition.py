@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from quiesce import Completed, Runtime, agent, errors
+from quiesce import Completed, Runtime, action, agent, errors, step
 from quiesce.agent import Agent
 from quiesce.agent.definition import changes
 
@@ -74,7 +76,7 @@ async def test_parameters_are_the_input(flow: Any, given: Any, value: Any) -> No
         (several, {"first": 1}, "third"),
         (several, {"first": 1, "third": [], "fourth": 4}, "fourth"),
         (several, {"first": "no", "third": []}, "first"),
-        (several, 5, "expected"),
+        (several, 5, "has several parameters"),
         (several, None, "first"),
         (none, 1, "has no parameters"),
     ],
@@ -162,3 +164,37 @@ def test_the_order_of_parameters_is_part_of_the_signature() -> None:
     def ba(b: int, a: int) -> None: ...
 
     assert changes(agent(ab).signature(), agent(ba).signature()) == ["the order of the parameters changed"]
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, 2.0, "3"])
+def test_how_many_processes_may_be_lost_is_a_number_from_1(wrong: Any) -> None:
+    """issue "agents", bad input: a clear error at the earliest moment."""
+    with pytest.raises(ValueError, match="max_lost_attempts is a number from 1, not"):
+        agent(max_lost_attempts=wrong)(one.function)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"timeout": 0}, "timeout= is seconds above 0, not 0"),
+        ({"timeout": "1"}, "timeout= is seconds above 0, not '1'"),
+        ({"retries": -1}, "retries= is a number from 0, not -1"),
+        ({"retries": 1.5}, "retries= is a number from 0, not 1.5"),
+        ({"on_unknown": "ask"}, 'on_unknown= is "run" or "hold", not \'ask\''),
+        ({"verify": True}, "verify= is a function of the step's arguments, not True"),
+    ],
+)
+@pytest.mark.parametrize("make", [step, action])
+def test_an_option_of_a_step_that_means_nothing_is_refused_where_it_is_written(
+    make: Any, options: dict[str, Any], told: str
+) -> None:
+    """issue "agents", bad input: a clear error at the earliest moment, for actions as for steps."""
+    with pytest.raises(ValueError, match=re.escape(told)):
+        make(**options)
+
+
+@pytest.mark.parametrize("deadline", ["soon", -1, True, float("nan"), datetime(2030, 1, 1, tzinfo=UTC)])
+def test_a_deadline_of_an_action_is_a_time_from_its_call(deadline: Any) -> None:
+    """issue "agents", bad input: refused where it is written, not in the body that calls the action."""
+    with pytest.raises(ValueError, match="deadline"):
+        action(deadline=deadline)
