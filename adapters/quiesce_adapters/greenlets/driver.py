@@ -58,12 +58,12 @@ class GreenletDriver:
     """Drives one run of an agent until it ends or its lease is lost."""
 
     __slots__ = (
-        "_agent",
         "_guard",
         "_late",
         "_released",
         "_serving",
         "_signal",
+        "agent",
         "asking",
         "body",
         "host",
@@ -81,7 +81,7 @@ class GreenletDriver:
         self.over: str | None = None
         """Why this run is not to be driven any further here; None while it is."""
         self.piece = BodyPiece(run.entry, run.input)
-        self._agent = agent
+        self.agent = agent
         self.body: LiveBody | None = None
         self.recorder: Recorder | None = None
         """Of a durable run."""
@@ -107,7 +107,7 @@ class GreenletDriver:
 
     async def _drive_body(self) -> bool:
         """One body, from its start; whether another one follows, since it was continued as new."""
-        body = LiveBody(self, self.run.id, self.run.execution, self._agent)
+        body = LiveBody(self, self.run.id, self.run.execution, self.agent)
         try:
             if self.host.store.durable:
                 self.recorder = Recorder(self)
@@ -149,14 +149,7 @@ class GreenletDriver:
         if ref is None:
             return None
         stored = self.host.read(lambda tx: tx.value(self.run.id, ref))
-        return codec.decode(stored, self._agent.input_type) if self.host.store.durable else stored
-
-    def input_of(self, value: Any) -> Any:
-        """An input as the store keeps it. Raises InputRejected, NotSerializable."""
-        checked = self._agent.check_input(value)
-        if not self.host.store.durable:
-            return checked
-        return codec.encode(checked, self._agent.input_type, place=f"input of {self._agent.name!r}")
+        return codec.decode(stored, self.agent.input_type) if self.host.store.durable else stored
 
     async def _begin_anew(self, body: LiveBody, value: Any) -> None:
         """Commit the new input, and end the body that handed it over."""
@@ -238,7 +231,7 @@ class GreenletDriver:
         body = self.body
         if self.over is None:
             run = self.host.read(lambda tx: tx.run(self.run.id))
-            self.over = self._why_over(run)
+            self.over = self.why_over(run)
             if body is not None and run is not None and not body.unwinding:
                 body.fenced = run.state is RunState.PAUSED
         if self.over is not None and body is not None and body.awaiting and not body.unwinding:
@@ -261,12 +254,13 @@ class GreenletDriver:
         if stands and self.host.read(lambda tx: tx.woken(self.run.id)):
             self.piece.state = "queued"
         if self.over is None:
-            self.over = self._why_over(run)
+            self.over = self.why_over(run)
         if self.over is not None or run is None:
             raise Over(self.over or "lost")
         return run
 
-    def _why_over(self, run: RunRecord | None) -> str | None:
+    def why_over(self, run: RunRecord | None) -> str | None:
+        """Why a run of this record is not to be driven here any further; None while it is."""
         if run is None or run.execution != self.run.execution:
             return "reset"
         if run.state is RunState.CANCELLED:
@@ -336,6 +330,8 @@ class GreenletDriver:
         def work(tx: Transaction) -> None:
             now = self.current(tx)
             if now.state is RunState.PAUSED:
+                if self.piece.hold is not None:  # answered, and fenced before it could go on
+                    self.piece.state = "queued"
                 self.keep(tx)
                 fence.release_piece(tx, now, PIECE)
 
@@ -360,7 +356,7 @@ class GreenletDriver:
         """The run, for a write of this driver. Raises StaleLease, Over."""
         run = claims.current(tx, self.run.id, self.host.worker, self.run.lease_epoch)
         if run.state not in _UNDER_WAY:
-            raise Over(self._why_over(run) or "ended")
+            raise Over(self.why_over(run) or "ended")
         return run
 
     def keep(self, tx: Transaction) -> None:
@@ -397,7 +393,7 @@ class GreenletDriver:
         culprit = self.recorder.culprit(error) if self.recorder is not None else None
         if error is None and self.host.store.durable:
             try:
-                value = codec.encode(value, self._agent.output_type, place=f"result of {self._agent.name!r}")
+                value = codec.encode(value, self.agent.output_type, place=f"result of {self.agent.name!r}")
             except QuiesceError as refused:
                 error = refused
         error = raised.as_failure(self.run.id, error)
