@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from anyio import wait_all_tasks_blocked
 
 from quiesce import Run, Runtime, Team, Turn, pause, step
 from quiesce.clock import ManualClock
@@ -80,10 +81,11 @@ class Crew:
         self._changed = anyio.Event()
 
     async def wait_began(self, count: int) -> None:
-        """Wait until so many bodies have begun their work."""
+        """Wait until so many bodies have begun their work, and nothing else moves."""
         with anyio.fail_after(20):
             while len(self.began) < count:
                 await self._changed.wait()
+            await wait_all_tasks_blocked()  # the coordinator may have more to say
 
     @asynccontextmanager
     async def open(self, **options: Any) -> AsyncIterator[Runtime]:
