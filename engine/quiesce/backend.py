@@ -149,6 +149,11 @@ class SuspensionBackend(Protocol):
         ...
 
 
+Join = Callable[[Transaction, RunRecord], Callable[[], None] | None]
+"""What a driver writes in the transaction of a verb, given the run as that leaves it; returned is what it
+does after the commit, before it is notified. So work that a verb lets go on needs no transaction more."""
+
+
 class Driver(Protocol):
     """What runs the pieces of one run, in a task of the process that holds its lease."""
 
@@ -234,6 +239,9 @@ class Host(Protocol):
 
     closing: bool
     """Whether the runtime is being left, so that what is driven must be handed back."""
+
+    joins: dict[str, Join]
+    """By the id of a run: what takes part in each transaction of this process that touches it."""
 
     def interrupt(self, run_id: str) -> None:
         """Cancel what the driver of this run awaits, once it has said to itself why."""

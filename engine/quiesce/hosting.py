@@ -22,15 +22,11 @@ import anyio
 import anyio.abc
 
 from quiesce.alarms import Alarms
-from quiesce.backend import Driver, SuspensionBackend
+from quiesce.backend import Driver, Join, SuspensionBackend
 from quiesce.catalog import Catalog
 from quiesce.claiming import claim_inside, claim_waiting, is_mine_to_drive, wants
 from quiesce.clock import Clock
-from quiesce.errors import (
-    QuiesceError,
-    RunFailed,
-    StoreError,
-)
+from quiesce.errors import QuiesceError, RunFailed, StoreError
 from quiesce.records import RunFilter, RunRecord
 from quiesce.rules import claims
 from quiesce.signals import Signal
@@ -72,6 +68,7 @@ class Hosting(Catalog):
         self.traces = Traces(store.read)
         self.timers = Timers(self)
         self.drivers: dict[str, Driver] = {}
+        self.joins: dict[str, Join] = {}
         self.taken: set[str] = set()  # over from a process that hangs, so never left to it again
         self.scopes: dict[str, anyio.CancelScope] = {}
         self.waiters: dict[str, set[Signal]] = {}
@@ -189,18 +186,22 @@ class Hosting(Catalog):
 
         claimed: list[RunRecord] = []
         drains: dict[str, float] = {}
+        joined: list[Callable[[], None]] = []
 
         def unit(tx: Transaction) -> tuple[T, list[str], bool, list[str]]:
             paid = self._pay(tx) if self._owed else []
             result = work(tx)
             claimed.clear()
             drains.clear()
+            joined.clear()
             if not self.closing and not tx.quiet:
                 for run_id in dict.fromkeys(tx.touched):
                     run = tx.run(run_id)
                     if run is None:
                         continue
                     drains.update(self.timers.drain_of(tx, run))
+                    if (join := self.joins.get(run_id)) and (then := join(tx, run)):
+                        joined.append(then)
                     if self.worker and self.drive and is_mine_to_drive(self, tx, run):
                         taken = claims.claim(tx, run.id, self.worker)
                         if taken is not None:
@@ -211,6 +212,8 @@ class Hosting(Catalog):
             _, touched, quiet, paid = outcome
             for run_id in paid:
                 self._owed.pop(run_id, None)
+            for then in joined:
+                then()
             for run in claimed:
                 self.spawn(run)
             self.timers.watch_drains(drains)

@@ -151,6 +151,28 @@ class HoldRecord:
     answered_by: str | None = None
     answered_at: datetime | None = None
 
+    def copied(self) -> HoldRecord:
+        """An equal record of its own, by hand."""
+        return HoldRecord(
+            self.id,
+            self.run_id,
+            self.execution,
+            self.path,
+            self.key,
+            self.ordinal,
+            self.piece,
+            self.reason,
+            self.opened_at,
+            self.payload,
+            self.expects,
+            self.deadline,
+            self.on_deadline,
+            self.state,
+            self.answer,
+            self.answered_by,
+            self.answered_at,
+        )
+
 
 @dataclass(slots=True)
 class RequestRecord:

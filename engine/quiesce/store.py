@@ -300,7 +300,7 @@ class Store(Protocol):
         ...
 
     def read(self, work: Callable[[Reader], T]) -> T:
-        """Run `work` over one consistent view."""
+        """Run `work` over one consistent view. Records that it reads are to be looked at, never changed."""
         ...
 
     def hold_life(self, incarnation: int) -> None:

@@ -133,20 +133,34 @@ class Asking:
         opened = await self._driver.write(lambda tx: self._open(tx, question, entry, state, known))
         if question.deadline is not None:
             self._host.deadline_changed()
-        piece, tasks = self._driver.piece, self._driver.tasks
+        run_id, piece, tasks = self._driver.run.id, self._driver.piece, self._driver.tasks
         if check is not None:
             self._checks[opened] = check
         try:
             if tasks:
                 await self.wait(lambda: self._hold(opened).state != "open", opened)
             elif self._host.store.durable:
+                self._host.joins[run_id] = self._go_on_with
                 await self._driver.until(lambda: self._hold(opened).state != "open")
             else:
                 await self._driver.until(lambda: piece.state == "queued")
         finally:
+            self._host.joins.pop(run_id, None)
             piece.hold = None
             self._checks.pop(opened, None)
         return self._hold(opened)
+
+    def _go_on_with(self, tx: Transaction, run: RunRecord) -> Callable[[], None] | None:
+        """The body that asked runs from the commit on that answers it, if that lets its run go on."""
+        piece = self._driver.piece
+        if run.state is not RunState.RUNNING or self._driver.why_over(run) or piece.state != "held":
+            return None
+        assert piece.hold is not None
+        asked = tx.hold(piece.hold)
+        if asked is None or asked.state == "open":
+            return None
+        tx.put_pieces(run.id, [replace(piece.row(), state="running")])
+        return partial(self._driver.goes_on, run.generation)
 
     def _hold(self, hold_id: str) -> HoldRecord:
         hold = self._host.read(lambda tx: tx.hold(hold_id))

@@ -58,12 +58,12 @@ class GreenletDriver:
     """Drives one run of an agent until it ends or its lease is lost."""
 
     __slots__ = (
-        "_agent",
         "_generation",
         "_guard",
         "_late",
         "_serving",
         "_signal",
+        "agent",
         "asking",
         "body",
         "draining",
@@ -82,7 +82,7 @@ class GreenletDriver:
         self.over: str | None = None
         """Why this run is not to be driven any further here; None while it is."""
         self.piece = BodyPiece(run.entry, run.input)
-        self._agent = agent
+        self.agent = agent
         self.body: LiveBody | None = None
         self.recorder: Recorder | None = None
         """Of a durable run."""
@@ -110,7 +110,7 @@ class GreenletDriver:
 
     async def _drive_body(self) -> bool:
         """One body, from its start; whether another one follows, since it was continued as new."""
-        body = LiveBody(self, self.run.id, self.run.execution, self._agent)
+        body = LiveBody(self, self.run.id, self.run.execution, self.agent)
         try:
             if self.host.store.durable:
                 self.recorder = Recorder(self)
@@ -152,14 +152,7 @@ class GreenletDriver:
         if ref is None:
             return None
         stored = self.host.read(lambda tx: tx.value(self.run.id, ref))
-        return codec.decode(stored, self._agent.input_type) if self.host.store.durable else stored
-
-    def input_of(self, value: Any) -> Any:
-        """An input as the store keeps it. Raises InputRejected, NotSerializable."""
-        checked = self._agent.check_input(value)
-        if not self.host.store.durable:
-            return checked
-        return codec.encode(checked, self._agent.input_type, place=f"input of {self._agent.name!r}")
+        return codec.decode(stored, self.agent.input_type) if self.host.store.durable else stored
 
     async def _begin_anew(self, body: LiveBody, value: Any) -> None:
         """Commit the new input, and end the body that handed it over."""
@@ -241,7 +234,7 @@ class GreenletDriver:
         body = self.body
         if self.over is None:
             run = self.host.read(lambda tx: tx.run(self.run.id))
-            self.over = self._why_over(run)
+            self.over = self.why_over(run)
             if run is not None and run.generation != self._generation:
                 self._generation, self.draining = run.generation, self.piece.state == "running"
             if body is not None and run is not None and not body.unwinding:
@@ -266,12 +259,13 @@ class GreenletDriver:
         if stands and self.host.read(lambda tx: tx.woken(self.run.id)):
             self.piece.state = "queued"
         if self.over is None:
-            self.over = self._why_over(run)
+            self.over = self.why_over(run)
         if self.over is not None or run is None:
             raise Over(self.over or "lost")
         return run
 
-    def _why_over(self, run: RunRecord | None) -> str | None:
+    def why_over(self, run: RunRecord | None) -> str | None:
+        """Why a run of this record is not to be driven here any further; None while it is."""
         if run is None or run.execution != self.run.execution:
             return "reset"
         if run.state is RunState.CANCELLED:
@@ -331,9 +325,15 @@ class GreenletDriver:
         await self.write(work)
         await self.until(lambda: True)
 
+    def goes_on(self, generation: int) -> None:
+        """A verb let the body run, in its own transaction: nothing of it drains."""
+        self.piece.state, self._generation = "running", generation
+
     def yields(self, tx: Transaction) -> None:
         """The body stands, as its row says; that is known from now on, if only after the run was let go."""
         run = self.current(tx)
+        if run.state is RunState.PAUSED and self.piece.state == "running":
+            self.piece.state = "queued"  # answered, and fenced before it could go on
         self.keep(tx)
         if run.state is RunState.PAUSED or self.draining:
             fence.release_piece(tx, run, PIECE)
@@ -357,7 +357,7 @@ class GreenletDriver:
         """The run, for a write of this driver. Raises StaleLease, Over."""
         run = claims.current(tx, self.run.id, self.host.worker, self.run.lease_epoch)
         if run.state not in _UNDER_WAY:
-            raise Over(self._why_over(run) or "ended")
+            raise Over(self.why_over(run) or "ended")
         return run
 
     def keep(self, tx: Transaction) -> None:
@@ -394,7 +394,7 @@ class GreenletDriver:
         culprit = self.recorder.culprit(error) if self.recorder is not None else None
         if error is None and self.host.store.durable:
             try:
-                value = codec.encode(value, self._agent.output_type, place=f"result of {self._agent.name!r}")
+                value = codec.encode(value, self.agent.output_type, place=f"result of {self.agent.name!r}")
             except QuiesceError as refused:
                 error = refused
         error = raised.as_failure(self.run.id, error)

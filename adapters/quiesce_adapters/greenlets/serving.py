@@ -117,10 +117,18 @@ class Serving:
                 return await self._stepping.begin(trap)
             case ContinueAsNew(value):
                 await self._stand_if_fenced()
-                raise Anew(self._driver.input_of(value))
+                raise Anew(self._input_of(value))
         if self._driver.recorder is None or trap.kind is None:
             return await self._effect(trap, None)
         return await self._recorded(trap, self._driver.recorder)
+
+    def _input_of(self, value: Any) -> Any:
+        """An input as the store keeps it. Raises InputRejected, NotSerializable."""
+        agent = self._driver.agent
+        checked = agent.check_input(value)
+        if self._driver.recorder is None:
+            return checked
+        return codec.encode(checked, agent.input_type, place=f"input of {agent.name!r}")
 
     async def _stand_if_fenced(self) -> None:
         if self._driver.look().state is RunState.PAUSED or self._driver.draining:

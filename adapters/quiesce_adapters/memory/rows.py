@@ -1,7 +1,8 @@
 """What are the rows of a memory store, and how are the facts of the store port read and written?
 
 Dictionaries of records. Values are the objects themselves; the frontier of a run is its driver's own
-(`attach`), not a copy. Records are copied on the way out, so that a refused rule leaves none half changed.
+(`attach`), not a copy. No record of a run or a hold that is kept here is ever changed, only replaced: a rule
+gets copies, so that a refused one leaves none half changed, and a reader the records themselves.
 """
 
 from __future__ import annotations
@@ -20,32 +21,30 @@ from quiesce.records import (
     HoldRecord,
     PieceRow,
     ReceiptRecord,
-    RequestRecord,
     RunFilter,
     RunRecord,
-    WorkerRecord,
 )
 from quiesce.runs import Lock
 from quiesce.states import RunState
 from quiesce.store import Pieces
 
+from .feed import MemoryFeed
 from .teams import MemoryTeams
 
 __all__ = ["MemoryTransaction"]
 
-KEPT_EVENTS = 10_000
 KEPT_HOLDS = 10_000
 
 
-class MemoryTransaction(MemoryTeams):
+class MemoryTransaction(MemoryFeed, MemoryTeams):
     """The rows, and the statements over them."""
 
     def __init__(self, clock: Clock) -> None:
-        super().__init__()
+        MemoryFeed.__init__(self)
+        MemoryTeams.__init__(self)
         self.clock = clock
         self.now = clock.now()
-        self.touched: list[str] = []
-        self.quiet = True
+        self.reading = False
         self.living: set[int] = set()
         self._runs: dict[str, RunRecord] = {}
         self._children: dict[str, list[str]] = {}
@@ -59,12 +58,7 @@ class MemoryTransaction(MemoryTeams):
         self._holds_of: dict[str, dict[str, HoldRecord]] = {}
         self._open_holds: dict[str, dict[str, HoldRecord]] = {}
         self._settled: deque[HoldRecord] = deque()
-        self._messages: dict[str, deque[Any]] = {}
-        self._requests: dict[tuple[str, str], RequestRecord] = {}
-        self._events: deque[tuple[Any, ...]] = deque(maxlen=KEPT_EVENTS)
-        self._workers: dict[int, WorkerRecord] = {}
         self._ids = itertools.count(1)
-        self._seq = 0
 
     def open(self) -> None:
         """Begin: one instant, nothing touched yet."""
@@ -79,7 +73,7 @@ class MemoryTransaction(MemoryTeams):
 
     def run(self, run_id: str) -> RunRecord | None:
         run = self._runs.get(run_id)
-        return None if run is None else run.copied()
+        return run if run is None or self.reading else run.copied()
 
     def insert_run(self, run: RunRecord) -> None:
         if run.id in self._runs:
@@ -100,7 +94,8 @@ class MemoryTransaction(MemoryTeams):
 
     def children(self, run_id: str) -> list[RunRecord]:
         ids = self._children.get(run_id, ())
-        return [self._runs[child].copied() for child in ids]
+        runs = [self._runs[child] for child in ids]
+        return runs if self.reading else [run.copied() for run in runs]
 
     def runs(self, which: RunFilter, limit: int, after: str | None) -> tuple[list[RunRecord], str | None]:
         found: list[RunRecord] = []
@@ -138,11 +133,12 @@ class MemoryTransaction(MemoryTeams):
         paused: list[str] = []
         stack = list(self._children.get(run_id, ()))
         while stack:
-            child = self._runs[stack.pop()]
+            child = self._runs[stack.pop()].copied()
             around = self._pieces.get(child.parent_id or "", {}).get(child.parent_piece or 0)
             if around is not None and around.kind == "directed":
                 continue
             stack.extend(self._children.get(child.id, ()))
+            self._runs[child.id] = child
             if child.state in (RunState.RUNNING, RunState.IDLE):
                 child.state = RunState.PAUSED
                 child.generation += 1
@@ -342,20 +338,22 @@ class MemoryTransaction(MemoryTeams):
 
     def withdraw_holds(self, run_id: str) -> int:
         open_holds = self._open_holds.pop(run_id, {})
-        for hold in open_holds.values():
+        for hold in map(HoldRecord.copied, open_holds.values()):
             hold.state, hold.answered_at = "withdrawn", self.now
+            self._holds[hold.id] = self._holds_of[hold.run_id][hold.path] = hold
         return len(open_holds)
 
     def hold(self, hold_id: str) -> HoldRecord | None:
         hold = self._holds.get(hold_id)
-        return None if hold is None else copy(hold)
+        return hold if hold is None or self.reading else hold.copied()
 
     def last_hold(self, run_id: str, execution: int, path: str) -> HoldRecord | None:
         hold = self._holds_of.get(run_id, {}).get(path)
-        return copy(hold) if hold is not None and hold.execution == execution else None
+        return hold.copied() if hold is not None and hold.execution == execution else None
 
     def open_holds(self, run_id: str) -> list[HoldRecord]:
-        return [copy(hold) for hold in self._open_holds.get(run_id, {}).values()]
+        found = self._open_holds.get(run_id, {}).values()
+        return list(found) if self.reading else [hold.copied() for hold in found]
 
     def holds(self, run_id: str | None, state: str | None, limit: int, after: int) -> list[HoldRecord]:
         found = (
@@ -365,13 +363,13 @@ class MemoryTransaction(MemoryTeams):
             and (state is None or hold.state == state)
             and not (state == "open" and self._failed_around(hold.run_id))
         )
-        return [copy(hold) for hold in itertools.islice(found, after, after + limit)]
+        return [hold.copied() for hold in itertools.islice(found, after, after + limit)]
 
     def open_hold_count(self) -> int:
         return len(self.holds(None, "open", len(self._holds), 0))
 
     def due_holds(self, before: datetime, flows: Collection[str]) -> list[HoldRecord]:
-        return [copy(hold) for hold in self._timed(flows) if hold.deadline and hold.deadline <= before]
+        return [hold.copied() for hold in self._timed(flows) if hold.deadline and hold.deadline <= before]
 
     def next_deadline(self, flows: Collection[str]) -> datetime | None:
         return min((hold.deadline for hold in self._timed(flows) if hold.deadline), default=None)
@@ -390,57 +388,6 @@ class MemoryTransaction(MemoryTeams):
             if self._runs[run_id].flow in flows and not self._failed_around(run_id):
                 yield from (h for h in holds.values() if h.deadline is not None and h.on_deadline != "hold")
 
-    # --- messages, requests, events, workers --------------------------------------------------------
-
-    def messages(self, run_id: str) -> int:
-        return len(self._messages.get(run_id, ()))
-
-    def put_message(self, run_id: str, value: Any) -> None:
-        self._messages.setdefault(run_id, deque()).append(value)
-
-    def take_message(self, run_id: str) -> tuple[Any] | None:
-        box = self._messages.get(run_id)
-        return (box.popleft(),) if box else None
-
-    def request(self, run_id: str, request_id: str) -> RequestRecord | None:
-        return self._requests.get((run_id, request_id))
-
-    def record_request(self, request: RequestRecord) -> None:
-        self._requests[request.run_id, request.request_id] = request
-
-    def log(
-        self, run: RunRecord, kind: str, actor: str | None, request_id: str | None, data: Mapping[str, Any]
-    ) -> None:
-        self._seq += 1
-        self.touched.append(run.id)
-        self.quiet = self.quiet and kind == "visit"
-        self._events.append(
-            (self._seq, self.now, run.id, run.execution, run.generation, kind, actor, request_id, dict(data))
-        )
-
-    def events(self, run_id: str | None, after: int, limit: int) -> list[tuple[Any, ...]]:
-        if after >= self._seq:
-            return []
-        found = (row for row in self._events if row[0] > after and (run_id is None or row[2] == run_id))
-        return list(itertools.islice(found, limit))
-
-    def last_event(self) -> int:
-        return self._seq
-
     def ids_from(self, what: Literal["runs", "holds"], prefix: str, limit: int) -> list[str]:
         ids = self._runs if what == "runs" else self._holds
         return sorted(found for found in ids if found.startswith(prefix))[:limit]
-
-    def workers(self) -> list[WorkerRecord]:
-        return list(self._workers.values())
-
-    def enlist(self, pid: int, host: str, flows: Sequence[tuple[str, str]]) -> int:
-        incarnation = next(self._ids)
-        self._workers[incarnation] = WorkerRecord(incarnation, pid, host, self.now, list(flows))
-        return incarnation
-
-    def announce(self, incarnation: int, flows: Sequence[tuple[str, str]]) -> None:
-        self._workers[incarnation].flows = list(flows)
-
-    def discharge(self, incarnation: int) -> None:
-        self._workers.pop(incarnation, None)

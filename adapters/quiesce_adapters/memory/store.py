@@ -55,8 +55,12 @@ class MemoryStore:
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` over what is there."""
+        outer, self._tx.reading = self._tx.reading, True
         self._tx.now = self._tx.clock.now()
-        return work(self._tx)
+        try:
+            return work(self._tx)
+        finally:
+            self._tx.reading = outer
 
     def hold_life(self, incarnation: int) -> None:
         self._tx.living.add(incarnation)

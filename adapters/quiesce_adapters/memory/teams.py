@@ -174,7 +174,9 @@ class MemoryTeams(Unkept):
         return len(formal)
 
     def rebind(self, child_id: str, turn: int) -> None:
-        self._runs[child_id].parent_piece = turn
+        child = self._runs[child_id].copied()
+        child.parent_piece = turn
+        self._runs[child_id] = child
 
     def heads(self, run_id: str) -> list[PieceRow]:
         heads: dict[str, PieceRow] = {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any, Final, TypeVar
 
-from quiesce.errors import QuiesceError, RequestConflict
+from quiesce.errors import QuiesceError, RequestConflict, RunNotFound
 from quiesce.records import RequestRecord, RunRecord
 from quiesce.runs import Ack
 from quiesce.store import Reader, Transaction
@@ -110,8 +110,6 @@ def found(tx: Reader, run_id: str) -> RunRecord:
     Raises:
         RunNotFound: there is none of this id.
     """
-    from quiesce.errors import RunNotFound
-
     run = tx.run(run_id)
     if run is None:
         raise RunNotFound(run_id)

@@ -33,6 +33,9 @@ from quiesce import (
 )
 from quiesce.agent import Agent
 from quiesce.clock import ManualClock, SystemClock
+from quiesce.rules import fence
+from quiesce.rules.requests import Request
+from quiesce_adapters.sqlite.queue import FairQueue
 from quiesce_adapters.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -620,3 +623,78 @@ async def test_nothing_is_asked_of_the_store_while_an_agent_is_paused(db: Path) 
         await anyio.wait_all_tasks_blocked()
         assert labels == []
         assert (await run.status()).state is RunState.PAUSED
+
+
+async def test_a_pause_and_its_answer_are_two_write_transactions(db: Path) -> None:
+    """spec engine, 8: one has the question and its fence, one the answer and its effect."""
+    labels: list[str] = []
+
+    @agent
+    def body() -> list[str]:
+        return [ask_human(f"{number}?", expects=str) for number in range(3)]
+
+    store = SqliteStore(db, SystemClock(), on_statement=labels.append)
+    async with Runtime(store, flows=[body]) as rt:
+        run = await rt.start(body)
+        outcome = await paused(run)
+        del labels[:]
+        assert isinstance(await outcome.resume("a"), Paused)
+        assert labels.count("commit") == 2
+        del labels[:]
+        await run.answer("b")
+        await paused(run)
+        assert labels.count("commit") == 2
+        assert await (await paused(run)).resume("c") == Completed(["a", "b", "c"])
+
+
+async def test_an_answer_that_lets_nothing_go_on_leaves_the_body_where_it_stands(db: Path) -> None:
+    """spec engine, 3: an answered body is queued under the operator's lock, and runs after it."""
+    store = SqliteStore(db, SystemClock())
+
+    @agent
+    def body() -> str:
+        return ask_human("?", expects=str)
+
+    async with Runtime(store, flows=[body]) as rt:
+        run = await rt.start(body)
+        await paused(run)
+        await run.pause()
+        await run.answer("a")
+        [piece] = store.read(lambda tx: tx.pieces(run.id))
+        assert piece.state == "queued"
+        await run.resume()
+        assert await run.result() == "a"
+
+
+async def test_a_body_that_is_fenced_right_behind_its_answer_stands_queued(db: Path) -> None:
+    """spec engine, 3 and 4: it does not run, so its process may die without that being counted."""
+    store = SqliteStore(db, SystemClock())
+
+    @agent
+    def body() -> str:
+        return ask_human("?", expects=str)
+
+    async with Runtime(store, flows=[body]) as rt:
+        run = await rt.start(body)
+        await paused(run)
+        request = Request("pause", run.id, "fence", "me")
+
+        async def fence_it() -> None:
+            await rt.backend.host.write(
+                lambda tx: fence.pause(tx, request, run.id, tx.now + timedelta(minutes=1))
+            )
+
+        other = FairQueue.open(db.with_name(db.name + "-quiesce"), SystemClock())
+        assert other.try_enter()  # so that both wait for one commit, the answer first
+        async with anyio.create_task_group() as group:
+            group.start_soon(run.answer, "a")
+            await anyio.wait_all_tasks_blocked()
+            group.start_soon(fence_it)
+            await anyio.wait_all_tasks_blocked()
+            other.close()
+        outcome = await paused(run)
+        assert outcome.holds == ()
+        [piece] = store.read(lambda tx: tx.pieces(run.id))
+        [receipt] = await rt.receipts(outcome.episode)
+        assert (receipt.was, receipt.drain, piece.state) == ("running", "released", "queued")
+        assert await outcome.resume() == Completed("a")
