@@ -49,6 +49,7 @@ from quiesce_adapters.sqlite.store import SqliteStore
 from .model_flow import LIMIT, VISITS, story
 
 NAMES = ("a", "b")
+POISON = 3
 ENDED = ("completed", "failed", "cancelled")
 
 
@@ -64,6 +65,8 @@ class Model:
     """`work`, `asks` (a question is open), `told` (it is answered, and the gate is queued), or `over`."""
     visiting: bool = True
     leased: bool = True
+    lost: int = 0
+    """How often a process was taken away from the visit that is under way."""
     asked: float = 0.0
     answer: Any = None
     rejected: bool = False
@@ -103,12 +106,13 @@ class Model:
     def end(self, state: str) -> None:
         self.state, self.at, self.locks = state, "over", set()
         self.visiting = self.leased = False
+        self.lost = 0
 
     def fail(self) -> None:
         self.state, self.locks, self.visiting, self.leased = "failed", set(), False, False
 
     def visited(self, fails: bool, now: float) -> None:
-        self.visiting = False
+        self.visiting, self.lost = False, 0
         if fails:
             self.fail()
             return
@@ -235,6 +239,8 @@ class Machine(RuleBasedStateMachine):
             model.run(self.clock.monotonic())
         elif model.state != "paused":
             self.verb("resume", name, expected=NotResumable)
+        elif "fault" in model.locks:
+            assert not self.verb("resume", name).transitioned  # the cause stands; a retry says it is mended
         elif "operator" not in model.locks:
             self.verb("resume", name, expected=AnswerRequired)
         else:
@@ -290,7 +296,12 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def retry(self, data: st.DataObject) -> None:
         name, model = self.pick(data)
-        if model.state != "failed":
+        if model.state == "paused" and "fault" in model.locks:
+            self.verb("retry", name)
+            model.lost = 0
+            model.locks.discard("fault")
+            model.go(self.clock.monotonic())
+        elif model.state != "failed":
             self.verb("retry", name, expected=IllegalTransition)
         elif model.at == "work":  # what a rejected gate does then is its own test
             self.verb("retry", name)
@@ -305,9 +316,12 @@ class Machine(RuleBasedStateMachine):
             self.verb("takeover", name, expected=IllegalTransition)
             return
         self.verb("takeover", name)
+        model.lost += model.visiting and self.durable
         model.visiting = False
         model.leased = False
-        if model.state == "running":
+        if model.state == "running" and model.lost >= POISON:
+            model.fence("fault")
+        elif model.state == "running":
             model.leased = True
             model.run(self.clock.monotonic())
 
@@ -379,7 +393,9 @@ class Machine(RuleBasedStateMachine):
 
 
 class MemoryMachine(Machine):
-    """The same over a store in memory, which ends with its runtime, so nothing is restarted."""
+    """The same over a store in memory, which ends with its process: nothing is restarted, nothing counts as
+    lost.
+    """
 
     durable = False
 
