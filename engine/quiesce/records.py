@@ -255,6 +255,8 @@ class RunFilter:
 class JournalEntry:
     """One place in the journal of an agent's run. `value` refers to what it gave: a result, an error.
 
+    While nobody knows whether a step happened, its `value` is the hold that asks a person.
+
     `state`: `new` (not written yet), `started` (its effect may or may not have happened), `failed-once`
     (an attempt failed, another one follows), `done`, `failed` (it gave an error), `fatal` (the error
     that ended the run), `cancelled` (the body's own time-out or group ended it); of an action `prepared`,

@@ -32,10 +32,12 @@ from .piece import PIECE
 if TYPE_CHECKING:
     from .driver import GreenletDriver
 
-__all__ = ["Asking", "Check", "refusal"]
+__all__ = ["Asking", "Check", "Link", "refusal"]
 
 Check = Callable[[Any], Any]
 """Makes of an answer what the body gets. Raises InputRejected: it does not fit."""
+Link = Callable[[Transaction, str], None]
+"""Keeps the id of a new hold in the journal, in the transaction that opens it."""
 
 
 def refusal(hold: HoldRecord) -> Exception | None:
@@ -62,29 +64,33 @@ class Asking:
     async def ask(self, trap: Ask, entry: JournalEntry | None) -> Any:
         """The answer. Raises Rejected, Expired."""
         check = None if trap.expects is None else partial(codec.validate_json, declared=trap.expects)
-        hold, value = await self.answered(self._question(trap), entry, "started", check)
+        known = None if entry is None else entry.hold
+        hold, value = await self.answered(self._question(trap), known, self.noting(entry, "started"), check)
         error = refusal(hold)
         if error is not None:
             raise error
         return value  # None, if it was let go by a resume without an answer
 
     async def answered(
-        self, question: holds.Question, entry: JournalEntry | None, state: str, check: Check | None
+        self, question: holds.Question, known: str | None, link: Link | None, check: Check | None
     ) -> tuple[HoldRecord, Any]:
         """The hold once it is settled, and what `check` makes of its answer.
 
         An answer that it refuses came from a process that could not know; it is asked again, with the reason.
+
+        Args:
+            known: the hold that asks this already, or did.
         """
-        told, again = question.reason or "the question", False
+        told = question.reason or "the question"
         while True:
-            hold = await self.settled(question, entry, state, again=again, check=check)
+            hold = await self._settled(question, known, link, check)
             if hold.state != "answered" or check is None:
                 return hold, hold.answer if hold.state == "answered" else None
             try:
                 return hold, check(hold.answer)
             except InputRejected as refused:
                 question = replace(question, reason=f"{told} (the last one was refused: {refused})")
-                again = True
+                known = None
 
     def check(self, hold_id: str, value: Any) -> None:
         """Hold an answer to an open question against what the body declared. Raises InputRejected."""
@@ -111,26 +117,21 @@ class Asking:
             on_deadline=on_deadline,
         )
 
-    async def settled(
-        self,
-        question: holds.Question,
-        entry: JournalEntry | None,
-        state: str,
-        *,
-        again: bool = False,
-        check: Check | None = None,
-    ) -> HoldRecord:
-        """Open a hold, or find the one of this entry, and wait until it is settled.
+    def noting(self, entry: JournalEntry | None, state: str) -> Link | None:
+        """What keeps a hold in its entry, which has this state while it waits."""
+        recorder = self._driver.recorder
+        if entry is None:
+            return None
+        assert recorder is not None
+        return lambda tx, hold: recorder.note(tx, entry, state, hold=hold)
 
-        Args:
-            state: of the entry, while it waits.
-            again: ask, although this entry has a hold that was settled.
-            check: makes of an answer what the body gets, or refuses it.
-        """
-        known = entry.hold if entry is not None and not again else None
+    async def _settled(
+        self, question: holds.Question, known: str | None, link: Link | None, check: Check | None
+    ) -> HoldRecord:
+        """Open a hold, or take the known one, and wait until it is settled."""
         if known is not None and (hold := self._hold(known)).state != "open":
             return hold
-        opened = await self._driver.write(lambda tx: self._open(tx, question, entry, state, known))
+        opened = await self._driver.write(lambda tx: self._open(tx, question, known, link))
         if question.deadline is not None:
             self._host.deadline_changed()
         run_id, piece, tasks = self._driver.run.id, self._driver.piece, self._driver.tasks
@@ -167,19 +168,11 @@ class Asking:
         assert hold is not None
         return hold
 
-    def _open(
-        self,
-        tx: Transaction,
-        question: holds.Question,
-        entry: JournalEntry | None,
-        state: str,
-        known: str | None,
-    ) -> str:
+    def _open(self, tx: Transaction, question: holds.Question, known: str | None, link: Link | None) -> str:
         run = self._driver.current(tx)
         asked = known or holds.ask(tx, run, question, self._host.clock.new_id("hold")).id
-        if entry is not None and known is None:
-            assert self._driver.recorder is not None
-            self._driver.recorder.note(tx, entry, state, hold=asked)
+        if link is not None and known is None:
+            link(tx, asked)
         if self._driver.idle + 1 >= self._driver.tasks:
             self._rest(tx, run, asked, question.reason)
         return asked

@@ -19,7 +19,7 @@ from quiesce.agent.journal import Cancelled, Permit, Recorded
 from quiesce.agent.traps import Approve, Attempt, Begin, Doubt, Finish
 from quiesce.errors import NotSerializable
 from quiesce.records import HoldRecord, JournalEntry
-from quiesce.rules import holds
+from quiesce.rules import holds, journals
 from quiesce.states import RunState
 from quiesce.store import Transaction
 
@@ -89,7 +89,8 @@ class Stepping:
         )
         check = partial(action.approved, asked.payload)
         named: dict[str, Any]
-        hold, named = await self._driver.asking.answered(question, entry, "waiting", check)
+        asking, known = self._driver.asking, None if entry is None else entry.hold
+        hold, named = await asking.answered(question, known, asking.noting(entry, "waiting"), check)
         error = refusal(hold)
         if error is not None:
             raise await self._refused(entry, error)
@@ -160,13 +161,18 @@ class Stepping:
                 "additionalProperties": False,
             },
         )
-        known: Recorded | None
-        hold, known = await self._driver.asking.answered(question, None, "", partial(_outcome, returns))
-        error = refusal(hold)
-        if error is None:
-            return known
         recorder = self._driver.recorder
         assert recorder is not None
+        known = self._host.read(lambda tx: journals.doubt(tx, self._driver.run.id, entry))
+
+        def link(tx: Transaction, hold: str) -> None:
+            recorder.note(tx, entry, entry.state, codec.encode(hold))
+
+        given: Recorded | None
+        hold, given = await self._driver.asking.answered(question, known, link, partial(_outcome, returns))
+        error = refusal(hold)
+        if error is None:
+            return given
         raise await recorder.failed(entry, error)
 
     # --- attempts ----------------------------------------------------------------------------------------
@@ -181,6 +187,7 @@ class Stepping:
                 return False
             was = entry.state
             entry.attempt += 1
+            entry.value = None  # what was asked about the attempt before
             if entry.kind == "step":
                 recorder.note(tx, entry, "started")
             else:

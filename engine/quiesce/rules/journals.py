@@ -11,10 +11,10 @@ from typing import Any
 
 from quiesce import codec
 from quiesce.errors import QuiesceError
-from quiesce.records import RunRecord
-from quiesce.store import Transaction
+from quiesce.records import JournalEntry, RunRecord
+from quiesce.store import Reader, Transaction
 
-__all__ = ["accept", "reopen", "set_aside", "settle_acceptance"]
+__all__ = ["accept", "doubt", "reopen", "set_aside", "settle_acceptance"]
 
 
 def reopen(tx: Transaction, run: RunRecord) -> str | None:
@@ -39,11 +39,21 @@ def reopen(tx: Transaction, run: RunRecord) -> str | None:
         if entry.state in ("fatal", "failed"):
             entry.state, entry.value, entry.attempt = "failed-once", None, 0
         elif entry.state == "cancelled":
-            entry.state = "started" if entry.kind == "step" else "committing"
+            entry.state, entry.value = "started" if entry.kind == "step" else "committing", None
         else:
             continue
         tx.put_entry(run.id, entry)
     return None
+
+
+def doubt(tx: Reader, run_id: str, entry: JournalEntry) -> str | None:
+    """The hold that asks a person, or did, whether a step of which nobody knows has happened."""
+    if entry.kind not in ("step", "action") or entry.state not in ("started", "committing"):
+        return None
+    if entry.value is None:
+        return None
+    hold = tx.hold(codec.decode(tx.value(run_id, entry.value)))
+    return hold.id if hold is not None and hold.state != "withdrawn" else None
 
 
 def accept(tx: Transaction, run: RunRecord) -> None:
@@ -75,7 +85,8 @@ def set_aside(tx: Transaction, run: RunRecord, position: int, why: str) -> list[
     for entry in rest:
         if entry.kind == "spawn" and entry.value is not None:
             children.append(codec.decode(tx.value(run.id, entry.value)))
-        hold = tx.hold(entry.hold) if entry.hold is not None else None
+        asked = doubt(tx, run.id, entry) or entry.hold
+        hold = tx.hold(asked) if asked is not None else None
         if hold is not None and hold.state == "open":
             hold.state, hold.answered_at = "withdrawn", tx.now
             tx.settle_hold(hold)

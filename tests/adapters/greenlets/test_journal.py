@@ -467,6 +467,75 @@ async def test_a_person_says_what_became_of_an_unknown_step(
     assert len(crashing.keys) == runs
 
 
+async def test_a_person_who_says_too_little_of_an_unknown_step_is_asked_again(db: Path) -> None:
+    """spec engine, 4 (answer): who cannot know the type is taken at his word; the body raises nothing."""
+    crashing = Crashing(on_unknown="hold")
+    await crashing.leave(db)
+    async with Runtime(db, flows=[crashing.body]) as rt:
+        (hold,) = (await paused(Run(rt, "r"))).holds
+        async with Runtime(db, drive=False) as other:
+            await other.answer(hold.id, {"happened": True})
+        await anyio.wait_all_tasks_blocked()
+    async with Runtime(db, flows=[crashing.body]) as rt:
+        (again,) = (await paused(Run(rt, "r"))).holds
+        assert "the last one was refused: result: expected int, got None" in (again.reason or "")
+        await rt.answer(again.id, {"happened": True, "result": 7})
+        await paused(Run(rt, "r"))
+        await Run(rt, "r").answer("yes")
+        assert await settled(Run(rt, "r")) == Completed([7, "yes"])
+    assert len(crashing.keys) == 1
+
+
+async def test_what_a_person_said_of_an_unknown_step_counts_also_where_nobody_drove_its_run(db: Path) -> None:
+    """spec engine, 4 (answer): settled once, by whichever process; the next one does not ask again."""
+    crashing = Crashing(on_unknown="hold")
+    await crashing.leave(db)
+    async with Runtime(db, flows=[crashing.body]) as rt:
+        (hold,) = (await paused(Run(rt, "r"))).holds
+    async with Runtime(db, drive=False) as other:
+        await other.answer(hold.id, {"happened": True, "result": 7})
+    async with Runtime(db, flows=[crashing.body]) as rt:
+        (done,) = (await paused(Run(rt, "r"))).holds
+        assert done.reason == "done?"
+        await Run(rt, "r").answer("yes")
+        assert await settled(Run(rt, "r")) == Completed([7, "yes"])
+    assert len(crashing.keys) == 1
+
+
+async def test_a_no_of_a_person_counts_for_the_attempt_that_was_asked_about_alone(db: Path) -> None:
+    """spec agent, journal: each attempt that is lost is unknown anew, whatever was said of the one before."""
+    crashing = Crashing(on_unknown="hold")
+    await crashing.leave(db)
+    async with Runtime(db, flows=[crashing.body]) as rt:
+        (hold,) = (await paused(Run(rt, "r"))).holds
+    crashing.crash, crashing.began = True, anyio.Event()
+    async with Runtime(db, drive=False) as other:
+        await other.answer(hold.id, {"happened": False})
+    async with Runtime(db, flows=[crashing.body]):
+        with anyio.fail_after(20):
+            await crashing.began.wait()
+    crashing.crash = False
+    async with Runtime(db, flows=[crashing.body]) as rt:
+        (again,) = (await paused(Run(rt, "r"))).holds
+        assert (again.id == hold.id, again.payload["attempt"]) == (False, 2)
+    assert len(crashing.keys) == 2
+
+
+async def test_a_journal_that_is_set_aside_takes_the_question_about_its_unknown_step_with_it(
+    db: Path,
+) -> None:
+    """spec agent, journal (restart_from): what is set aside is not asked any more."""
+    crashing = Crashing(on_unknown="hold")
+    await crashing.leave(db)
+    async with Runtime(db, flows=[crashing.body]) as rt:
+        run = Run(rt, "r")
+        (hold,) = (await paused(run)).holds
+        await run.restart_from(1)
+        (done,) = (await paused(run)).holds
+        assert done.reason == "done?"
+        assert [one.state for one in await rt.holds("r", state=None) if one.id == hold.id] == ["withdrawn"]
+
+
 async def test_retries_are_counted_before_each_attempt_and_kept(db: Path) -> None:
     """spec agent, journal: `retries`, with backoff from the clock; the last error is the step's."""
     clock = ManualClock()
