@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import threading
+import traceback
 import warnings
 from collections.abc import Awaitable
 from contextlib import redirect_stdout
@@ -121,6 +122,7 @@ def _rehearse(
     thread = threading.Thread(target=work, name=f"rehearsal of {run.id}", daemon=True)
     with redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a coroutine that no loop was there for
+        warnings.simplefilter("ignore", ResourceWarning)  # what the body would have closed in that loop
         thread.start()
         thread.join()
     (outcome,) = found
@@ -150,6 +152,8 @@ def _follow(continuation: Continuation, memory: _Memory) -> NonDeterminism | Non
         else:
             out = continuation.switch(value)
     if not isinstance(out, Ended) or _wants_a_loop(out.error):
+        if isinstance(out, Ended) and out.error is not None:
+            traceback.clear_frames(out.error.__traceback__)
         return None  # it awaits something that is not recorded
     try:
         memory.journal.end(out.error)
