@@ -27,7 +27,7 @@ from quiesce.agent.body import CURRENT, Unwind
 from quiesce.agent.definition import Agent
 from quiesce.agent.journal import Journal, Recorded
 from quiesce.agent.places import digest_of, name_of
-from quiesce.agent.traps import Act, Ask, Begin, Command, Look, Safepoint, Trap, Wait
+from quiesce.agent.traps import Act, Ask, Begin, Command, Dismiss, Launch, Look, Safepoint, Trap, Wait
 from quiesce.backend import Host
 from quiesce.clock import Clock
 from quiesce.errors import InputRejected, NonDeterminism, NotSerializable, PauseOutsideBody, QuiesceError
@@ -196,7 +196,7 @@ class _Memory:
     def give(self, trap: Trap) -> Any:
         """Its value. Raises its error; NonDeterminism; _FarEnough."""
         match trap:
-            case Safepoint():
+            case Safepoint() | Launch() | Dismiss():
                 return None
             case Begin(calls):
                 return self._steps(calls)
