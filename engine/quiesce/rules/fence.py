@@ -161,8 +161,16 @@ def rest(tx: Transaction, run: RunRecord) -> None:
         kind = "holds" if asks else "child"
         if kind == "child":
             reason = f"waits for {', '.join(child.id for child in children)}, which is stopped"
-        fence(tx, run, Lock(kind, reason, None, tx.now), drain_until=tx.now, cause=kind, tree=False)
+        until = _drained(tx, children)
+        fence(tx, run, Lock(kind, reason, None, tx.now), drain_until=until, cause=kind, tree=False)
     rest_around(tx, run)
+
+
+def _drained(tx: Transaction, children: list[RunRecord]) -> datetime:
+    """When what still drains of these runs is overdue: of a team's turn that stands still its body may."""
+    episodes = [tx.episode(child.episode_id) for child in children if child.episode_id is not None]
+    draining = [item.drain_until for item in episodes if item is not None and item.quiescent_at is None]
+    return max([tx.now, *draining])
 
 
 def rest_around(tx: Transaction, run: RunRecord) -> None:
