@@ -70,7 +70,10 @@ def sweep(name: str, step: int, template: Path, folder: Path) -> int:
 def test_a_killed_process_leaves_a_run_that_another_finishes(
     name: str, template: Path, tmp_path: Path
 ) -> None:
-    """spec graph, durable graphs: after a kill -9 at any point a new process continues (a sample)."""
+    """spec graph, durable graphs: after a kill -9 at any point a new process continues (a sample).
+
+    Of the use `crew` this is cases team 62 to 66, 68, 74: all of a pause, a resume or a turn, or none.
+    """
     assert sweep(name, 31, template, tmp_path) > 2
 
 

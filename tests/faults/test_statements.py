@@ -205,7 +205,10 @@ def label(fault: Fault, at: int) -> str:
 
 @pytest.mark.parametrize("name", USES)
 def test_a_statement_that_fails_leaves_nothing_and_can_be_tried_again(use: Use, name: str) -> None:
-    """spec engine, 6: nothing is acknowledged that is not kept, nothing is kept by halves (a sample)."""
+    """spec engine, 6: nothing is acknowledged that is not kept, nothing is kept by halves (a sample).
+
+    Of the use `crew` this is cases team 33 to 61: whatever a pause and a resume send may fail.
+    """
     plain = Fault()
     use(name, plain, "asyncio")
     sweep(use, name, max(1, len(plain.seen) // SAMPLE), ())
@@ -214,7 +217,7 @@ def test_a_statement_that_fails_leaves_nothing_and_can_be_tried_again(use: Use, 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", USES)
 def test_every_statement_that_fails_leaves_nothing_and_can_be_tried_again(use: Use, name: str) -> None:
-    """spec engine, 6: every statement of every use, failing in every way, once and again."""
+    """spec engine, 6: every statement of every use, in every way, once and again (cases team 45, 61)."""
     sweep(use, name, 1, tuple(KINDS))
 
 

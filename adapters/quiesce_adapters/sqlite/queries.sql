@@ -522,6 +522,11 @@ DELETE FROM pieces WHERE run_id = :run AND kind = 'turn' AND piece IN (
     SELECT r.piece FROM receipts AS r
     WHERE r.episode_id = :episode AND (r.was = 'queued' OR (r.was = 'running' AND r.drain = 'absent')))
 
+-- turn.captured: how many still run, and how many live turns have no receipt
+SELECT (SELECT count(*) FROM receipts WHERE episode_id = :episode AND drain = 'pending'),
+       (SELECT count(*) FROM pieces AS p WHERE p.run_id = :run AND p.kind = 'turn' AND NOT EXISTS (
+            SELECT 1 FROM receipts AS r WHERE r.episode_id = :episode AND r.piece = p.piece))
+
 -- turn.rebind
 UPDATE runs SET parent_piece = ? WHERE id = ?
 

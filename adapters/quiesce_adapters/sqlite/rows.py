@@ -131,7 +131,7 @@ class SqliteTransaction(SqliteTeams):
 
     def put_pieces(self, run_id: str, rows: Sequence[PieceRow]) -> None:
         for row in rows:
-            self._run(
+            self._expect(
                 "piece.put",
                 (
                     run_id,

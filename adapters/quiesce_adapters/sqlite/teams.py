@@ -62,8 +62,13 @@ class SqliteTeams(SqliteReader):
             )
 
     def next_sequence(self, run_id: str, participant: str) -> int:
-        row = self._run("participant.next", (run_id, participant)).fetchall()
-        return int(row[0][0])
+        rows = self._run("participant.next", (run_id, participant)).fetchall()
+        if len(rows) != 1:
+            raise StoreError(
+                f"participant {participant!r} of run {run_id!r} has no queue; nothing was kept; "
+                "run `flowctl doctor`"
+            )
+        return int(rows[0][0])
 
     # --- tasks -------------------------------------------------------------------------------------
 
@@ -204,12 +209,18 @@ class SqliteTeams(SqliteReader):
 
     def capture_turns(self, run: RunRecord, episode_id: str) -> tuple[int, int]:
         facts = {"episode": episode_id, "run": run.id, "now": micros(self.now)}
+        which = {"episode": episode_id, "run": run.id}
         captured = self._change("turn.receipts", facts)
-        if not captured:
-            return 0, 0
-        self._run("turn.stale", facts | {"reason": f"captured by episode {episode_id}"})
-        self._run("turn.leave_queue", {"episode": episode_id, "run": run.id})
-        return captured, int(self._run("receipt.pending", (episode_id,)).fetchone()[0])
+        if captured:
+            stale = self._change("turn.stale", facts | {"reason": f"captured by episode {episode_id}"})
+            self._expect("turn.leave_queue", which, stale)
+        draining, missed = self._run("turn.captured", which).fetchone()
+        if missed:
+            raise StoreError(
+                f"{missed} turns of run {run.id!r} got no receipt in episode {episode_id}; nothing was kept; "
+                "run `flowctl doctor`"
+            )
+        return captured, int(draining)
 
     def unresolved(self, run_id: str) -> list[ReceiptRecord]:
         return [receipt_record(row) for row in self._run("receipt.unresolved", (run_id,))]

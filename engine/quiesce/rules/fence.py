@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from quiesce.errors import StoreError
 from quiesce.records import EpisodeRecord, RunRecord
 from quiesce.rules import standing, turns
 from quiesce.rules.requests import Request, finish, found, replay
 from quiesce.runs import Lock, PauseAck
 from quiesce.states import RunEvent, RunState, advance
-from quiesce.store import Transaction
+from quiesce.store import Reader, Transaction
 
 __all__ = [
+    "active_episode",
     "fence",
     "fence_below",
     "mark_overdue",
@@ -44,6 +46,7 @@ def pause(tx: Transaction, request: Request, run_id: str, drain_until: datetime)
     advance(run.id, run.state, RunEvent.PAUSE, has_input=run.has_input)
     lock = Lock("operator", request.reason, request.actor, tx.now)
     if run.state is RunState.PAUSED:
+        active_episode(tx, run)
         locked = "operator" not in run.locks
         if locked:
             run.locks["operator"] = lock
@@ -51,7 +54,7 @@ def pause(tx: Transaction, request: Request, run_id: str, drain_until: datetime)
             tx.save_run(run, generation=run.generation)
             # A hold alone stops only its piece, so children of a run paused by holds may still run.
             fence_below(tx, run, _parent_lock(run, lock), drain_until)
-        counts = tx.drain_counts(run.episode_id) if run.episode_id else {}
+        counts = tx.drain_counts(run.episode_id or "")
         tx.log(
             run, "pause-requested", request.actor, request.id, {"reason": request.reason, "locked": locked}
         )
@@ -86,6 +89,24 @@ def pause(tx: Transaction, request: Request, run_id: str, drain_until: datetime)
             draining=draining,
         ),
     )
+
+
+def active_episode(tx: Reader, run: RunRecord) -> EpisodeRecord:
+    """The episode of a paused run.
+
+    Raises:
+        StoreError: the store has none, or one of another generation, so nobody can say what the pause holds.
+    """
+    episode = tx.episode(run.episode_id) if run.episode_id is not None else None
+    if episode is None or episode.closed_at is not None or episode.generation != run.generation:
+        said = (
+            "is not in the store" if episode is None else f"is of generation {episode.generation} or closed"
+        )
+        raise StoreError(
+            f"run {run.id!r} is paused at generation {run.generation}, but its episode {run.episode_id!r} "
+            f"{said}; nothing was changed; run `flowctl doctor`"
+        )
+    return episode
 
 
 def fence(
@@ -161,8 +182,16 @@ def rest(tx: Transaction, run: RunRecord) -> None:
         kind = "holds" if asks else "child"
         if kind == "child":
             reason = f"waits for {', '.join(child.id for child in children)}, which is stopped"
-        fence(tx, run, Lock(kind, reason, None, tx.now), drain_until=tx.now, cause=kind, tree=False)
+        until = _drained(tx, children)
+        fence(tx, run, Lock(kind, reason, None, tx.now), drain_until=until, cause=kind, tree=False)
     rest_around(tx, run)
+
+
+def _drained(tx: Transaction, children: list[RunRecord]) -> datetime:
+    """When what still drains of these runs is overdue: of a team's turn that stands still its body may."""
+    episodes = [tx.episode(child.episode_id) for child in children if child.episode_id is not None]
+    draining = [item.drain_until for item in episodes if item is not None and item.quiescent_at is None]
+    return max([tx.now, *draining])
 
 
 def rest_around(tx: Transaction, run: RunRecord) -> None:

@@ -25,6 +25,7 @@ from quiesce.errors import (
 from quiesce.records import HoldRecord, RunRecord
 from quiesce.rules import continuing, turns
 from quiesce.rules.claims import lose
+from quiesce.rules.fence import active_episode
 from quiesce.rules.holds import check_answer, failed_around, judge, tree_holds
 from quiesce.rules.requests import UNSET, Request, finish, found, replay
 from quiesce.rules.standing import WAITING_LOCKS, can_run
@@ -318,7 +319,7 @@ def _child_lock(tx: Reader) -> Lock:
 def _leave(tx: Transaction, run: RunRecord, request: Request) -> bool:
     if run.state is not RunState.PAUSED or not run.locks.keys() <= WAITING_LOCKS or not can_run(tx, run):
         return False
-    seen, episode_id = run.generation, run.episode_id
+    seen, episode = run.generation, active_episode(tx, run)
     run.state = advance(run.id, run.state, RunEvent.RESUME)
     run.generation += 1
     run.locks.clear()
@@ -326,16 +327,15 @@ def _leave(tx: Transaction, run: RunRecord, request: Request) -> bool:
     run.updated_at = tx.now
     tx.save_run(run, generation=seen)
     counts = {}
-    if episode_id is not None and (episode := tx.episode(episode_id)) is not None:
-        if run.kind == "team":
-            counts = continuing.continue_turns(
-                tx, run, episode_id, lambda child: lift_parent_lock(tx, child, request)
-            )
-        else:
-            counts["carried"] = tx.decide(episode_id, "carried", held=True)
-            counts["continued"] = tx.decide(episode_id, "continued")
-        episode.closed_at, episode.ended_as = tx.now, "resumed"
-        tx.save_episode(episode)
+    if run.kind == "team":
+        counts = continuing.continue_turns(
+            tx, run, episode.id, lambda child: lift_parent_lock(tx, child, request)
+        )
+    else:
+        counts["carried"] = tx.decide(episode.id, "carried", held=True)
+        counts["continued"] = tx.decide(episode.id, "continued")
+    episode.closed_at, episode.ended_as = tx.now, "resumed"
+    tx.save_episode(episode)
     tx.log(run, "resumed", request.actor, request.id, {"reason": request.reason, **counts})
     if run.kind != "team":  # whose bodies go on when their turns are promoted
         lift_parent_locks(tx, run, request)

@@ -10,11 +10,11 @@ from typing import Any
 import anyio
 from anyio import wait_all_tasks_blocked
 
-from quiesce import Run, Runtime, Team, Turn, pause, step
+from quiesce import Event, Run, Runtime, Team, Turn, pause, step
 from quiesce.clock import ManualClock
 from quiesce_adapters.sqlite.checks import violations_of_file
 
-__all__ = ["Crew"]
+__all__ = ["Crew", "dump", "log_of", "states", "task"]
 
 
 class Crew:
@@ -29,6 +29,8 @@ class Crew:
         """(member, what) for each body that began."""
         self.ended: list[str] = []
         self.holds = anyio.Event()
+        self.gates: dict[str, anyio.Event] = {}
+        """What lets single pieces of work go, where not `holds` does."""
         self.asks: set[str] = set()
         self.breaks: set[str] = set()
         self._plan = plan
@@ -56,7 +58,7 @@ class Crew:
         @step
         async def work(what: str) -> str:
             self._say(name, what)
-            await self.holds.wait()
+            await self.gates.get(what, self.holds).wait()
             return what
 
         async def member(turn: Turn) -> Any:
@@ -97,6 +99,37 @@ class Crew:
 
     async def start(self, rt: Runtime) -> Run:
         return await rt.start(self.team, run_id="r")
+
+
+async def log_of(rt: Runtime, run_id: str | None = None) -> list[Event]:
+    """What the log has by now."""
+    found: list[Event] = []
+
+    async def follow() -> None:
+        async for event in rt.events(run_id):
+            found.append(event)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(follow)
+        await wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+    return found
+
+
+async def dump(rt: Runtime, run_id: str = "r") -> dict[str, Any]:
+    """All that can be read of a team, of the runs inside it, and of what happened to them."""
+    run = await rt.get(run_id)
+    status = await run.status()
+    episodes = [f"{run_id}:{generation}" for generation in range(1, status.generation + 1)]
+    return {
+        "status": status,
+        "tasks": await run.tasks(),
+        "turns": await run.turns(),
+        "receipts": [list(await rt.receipts(episode)) for episode in episodes],
+        "mail": rt.backend.host.read(lambda tx: tx.mail(run_id, None, unread=False)),
+        "bodies": [await rt.status(child) for child in status.children],
+        "log": [event for event in await log_of(rt) if event.run_id.split(".")[0] == run_id],
+    }
 
 
 async def states(run: Run) -> dict[int, str]:

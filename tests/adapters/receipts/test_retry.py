@@ -12,26 +12,13 @@ import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
 
-from quiesce import Event, Run, Runtime, Team, Turn, step
+from quiesce import Runtime, Team, Turn, step
 from quiesce.clock import ManualClock
 from quiesce_adapters.sqlite.checks import violations_of_file
 
+from .crew import log_of
+
 pytestmark = pytest.mark.anyio
-
-
-async def log_of(rt: Runtime, run: Run) -> list[Event]:
-    """What the log has of all runs by now."""
-    found: list[Event] = []
-
-    async def follow() -> None:
-        async for event in rt.events():
-            found.append(event)
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(follow)
-        await wait_all_tasks_blocked()
-        group.cancel_scope.cancel()
-    return found
 
 
 async def member(turn: Turn) -> None:
@@ -58,7 +45,7 @@ async def test_one_retry_is_one_attempt_of_the_coordinator(path: Path | None) ->
             await run.settled()
         await run.retry()
         assert await run.result() == 3
-        log = await log_of(rt, run)
+        log = await log_of(rt)
         again = [event.kind for event in log if event.kind in ("retried", "turn-running")]
         assert again == ["turn-running", *["retried", "turn-running", "retried"] * 2]
     if path is not None:
