@@ -7,6 +7,7 @@ generations are integers.
 
 from __future__ import annotations
 
+import base64
 import getpass
 import os
 import random as _random
@@ -61,9 +62,6 @@ class Clock(Protocol):
         ...
 
 
-_ALPHABET = "0123456789abcdefghijklmnopqrstuv"
-
-
 class SystemClock:
     """The real thing."""
 
@@ -81,8 +79,7 @@ class SystemClock:
         await anyio.sleep(seconds)
 
     def new_id(self, prefix: str) -> str:
-        bits = int.from_bytes(os.urandom(10), "big")
-        return prefix + "-" + "".join(_ALPHABET[bits >> shift & 31] for shift in range(75, -1, -5))
+        return f"{prefix}-{base64.b32hexencode(os.urandom(10)).decode().lower()}"
 
     def random(self) -> float:
         return self._random.random()

@@ -24,7 +24,7 @@ from quiesce.errors import Expired, FlowChanged, HeldElsewhere, QuiesceError, Un
 from quiesce.fitting import code_changed, new_code, standing_fault
 from quiesce.frames import Frame
 from quiesce.hosting import Hosting
-from quiesce.records import RunFilter, RunRecord
+from quiesce.records import HoldRecord, RunFilter, RunRecord
 from quiesce.rules import (
     claims,
     ending,
@@ -159,20 +159,25 @@ class LocalBackend:
 
     async def answer(self, hold_id: str, value: Any, asked: Asked, *, rejected: bool = False) -> AnswerAck:
         plain = codec.jsonable(value, place="answer")
-        hold = self.host.read(lambda tx: tx.hold(hold_id))
-        if hold is None:
-            self.host.read(lambda tx: holds.judge(tx, hold_id))
-            raise UnknownHold(f"there is no hold {hold_id!r}")
         verb, verdict = ("reject", "rejected") if rejected else ("answer", "answered")
-        request = self._request(verb, hold.run_id, asked, {"hold": hold_id, "value": plain})
-        run = self.host.read(lambda tx: found(tx, hold.run_id))
-        if not self._is_replay(request):
-            self.host.read(lambda tx: holds.judge(tx, hold_id))
-            changed = self._preflight(run)
+
+        def look(tx: Reader) -> tuple[Request, HoldRecord | None]:
+            hold = tx.hold(hold_id)
+            if hold is None:
+                holds.judge(tx, hold_id)
+                raise UnknownHold(f"there is no hold {hold_id!r}")
+            request = self._request(verb, hold.run_id, asked, {"hold": hold_id, "value": plain})
+            if self._is_replay(request):
+                return request, None
+            holds.judge(tx, hold_id)
+            changed = self._preflight(found(tx, hold.run_id))
             if changed is not None:
                 raise changed
-            if not rejected:
-                check_answer(self.host, hold, plain)
+            return request, hold
+
+        request, fresh = self.host.read(look)
+        if fresh is not None and not rejected:
+            check_answer(self.host, fresh, plain)
         await self._ready_to_drive()
         ack = await self.host.write(lambda tx: release.answer(tx, request, hold_id, plain, verdict=verdict))
         if isinstance(ack, Expired):

@@ -303,7 +303,10 @@ class Store(Protocol):
         ...
 
     def read(self, work: Callable[[Reader], T]) -> T:
-        """Run `work` over one consistent view. Records that it reads are to be looked at, never changed."""
+        """Run `work` over one consistent view. Records that it reads are to be looked at, never changed.
+
+        A `read` within `work` is of the same view, so that a question of several steps costs one.
+        """
         ...
 
     def hold_life(self, incarnation: int) -> None:

@@ -67,7 +67,11 @@ async def settled(host: Hosting, run_id: str) -> RunStatus:
 
 
 def settled_now(host: Hosting, run_id: str) -> RunStatus | None:
-    run = host.read(lambda tx: found(tx, run_id))
+    return host.read(lambda tx: _settled_now(host, found(tx, run_id)))
+
+
+def _settled_now(host: Hosting, run: RunRecord) -> RunStatus | None:
+    run_id = run.id
     if run.state in ENDED and run_id not in host.drivers:
         return ended(host, run)
     if run_id in host.broken and run.state is RunState.RUNNING:

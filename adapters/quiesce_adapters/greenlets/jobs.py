@@ -155,6 +155,8 @@ class Jobs:
 
     async def end(self) -> None:
         """End all, as the body stands; those that run still are started again when it goes on."""
+        if not self._running:
+            return
         self._wanted = [job for job in self._wanted if job not in self._running or job.alive]
         await self._end(list(self._running))
 
@@ -178,6 +180,8 @@ class Jobs:
         return Path(self._temporary.name)
 
     async def _end(self, jobs: list[Job]) -> None:
+        if not jobs:
+            return
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as group:
                 for job in jobs:

@@ -6,6 +6,7 @@ every statement of the store goes through. Nothing here begins or ends a transac
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
@@ -44,6 +45,14 @@ from .statements import statements
 __all__ = ["SqliteReader"]
 
 
+_WRITES_RUNS = frozenset(
+    label
+    for label, sql in statements().items()
+    if re.search(r"\b(INSERT INTO|UPDATE|DELETE FROM)\s+runs\b", sql, re.IGNORECASE)
+)
+"""Statements behind which a run is to be read again."""
+
+
 class SqliteReader:
     """The reading statements over one connection."""
 
@@ -57,6 +66,8 @@ class SqliteReader:
         self._alive = alive
         self._on_statement = on_statement
         self._sql = statements()
+        self._runs: dict[str, RunRecord | None] = {}
+        """Runs that were read in this unit of work, and not written since."""
         self.now = instant(0)
         self.touched: list[str] = []
         self.quiet = True
@@ -66,6 +77,7 @@ class SqliteReader:
         self.now = now
         self.touched = []
         self.quiet = True
+        self._runs.clear()
 
     def statement(self, label: str, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
         """Send a statement; the one place that every statement of the store goes through."""
@@ -74,14 +86,20 @@ class SqliteReader:
         return self._connection.execute(sql, parameters)
 
     def _run(self, label: str, parameters: Any = ()) -> sqlite3.Cursor:
+        if label in _WRITES_RUNS:
+            self._runs.clear()
         return self.statement(label, self._sql[label], parameters)
 
     def alive(self, incarnation: int | None) -> bool:
         return incarnation is not None and self._alive(incarnation)
 
     def run(self, run_id: str) -> RunRecord | None:
-        row = self._run("run.get", (run_id,)).fetchone()
-        return None if row is None else run_record(row)
+        if run_id in self._runs:
+            known = self._runs[run_id]
+        else:
+            row = self._run("run.get", (run_id,)).fetchone()
+            known = self._runs[run_id] = None if row is None else run_record(row)
+        return None if known is None else known.copied()
 
     def children(self, run_id: str) -> list[RunRecord]:
         return [run_record(row) for row in self._run("run.children", (run_id,))]

@@ -127,6 +127,7 @@ class SqliteStore:
         self.label = str(self.path)
         self._clock = clock
         self._busy_after = busy_after
+        self._viewing = False
         self.folder = self.path.with_name(self.path.name + "-quiesce")
         self._life: Liveness | None = None
         self._turn: FairQueue | None = None
@@ -302,7 +303,12 @@ class SqliteStore:
             self._tx.statement("undone", "RELEASE unit")
 
     def read(self, work: Callable[[Reader], T]) -> T:
-        """Run `work` over one consistent view; it may be called wherever no write is being run."""
+        """Run `work` over one consistent view; it may be called wherever no write is being run.
+
+        What `work` reads by itself in this way is of the same view.
+        """
+        if self._viewing:
+            return work(self._tx)
         self._guard.check()
         with self._translated():
             try:
@@ -320,9 +326,11 @@ class SqliteStore:
     def _view(self, work: Callable[[Reader], T]) -> T:
         self._tx.open(self._clock.now())
         self._tx.statement("begin-read", "BEGIN")
+        self._viewing = True
         try:
             return work(self._tx)
         finally:
+            self._viewing = False
             if self._connection.in_transaction:
                 self._connection.execute("COMMIT")
 
