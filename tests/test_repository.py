@@ -82,7 +82,7 @@ def test_lock_files_that_name_hosts_are_ignored() -> None:
     assert "uv.lock" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.parametrize("end", ["flowctl demo", "pytest"])
+@pytest.mark.parametrize("end", ["flowctl demo", "pytest -n auto"])
 def test_a_readme_command_does_all_the_set_up(end: str) -> None:
     """One line each, from nothing; `.ci/run` takes these very lines from the README and runs them."""
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.endswith(f"/{end}")]

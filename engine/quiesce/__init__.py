@@ -44,6 +44,7 @@ from quiesce.runtime import Runtime
 from quiesce.states import RunState
 from quiesce.store import Store
 from quiesce.team.definition import Team
+from quiesce.team.jobs import Job
 from quiesce.team.turn import Turn
 from quiesce.team.values import Message, Task, TurnStatus
 
@@ -59,6 +60,7 @@ __all__ = [
     "Graph",
     "Hold",
     "Idle",
+    "Job",
     "JoinInput",
     "Lock",
     "Message",

@@ -1,9 +1,11 @@
 """Does an answer fit what was asked: its schema, and the declared type itself?
 
 The schema is stored with the hold, so any process can hold an answer against it. The type is code, and never
-imported by a name in the store: it is known to the driver of the run, and to a process that has the flow,
-which executes the body dry over its journal up to the question. Where it is not known, whoever drives the
-run holds the answer against the type, and asks again with the reason if it does not fit.
+imported by a name in the store: it is known to the driver of the run, and to a process that has a graph. Of
+an agent's body, a process that drives nothing (`flowctl answer`) finds it out by executing the body dry over
+its journal up to the question; one that drives other runs does not: they would stand still meanwhile. Where
+the type is not known, whoever drives the run holds the answer against it, and asks again with the reason if
+it does not fit.
 
 Source: spec engine, 4 (answer: validated against the declared type first).
 """
@@ -42,7 +44,8 @@ def check_answer(host: Hosting, hold: HoldRecord, value: Any) -> None:
         run = host.read(lambda tx: found(tx, hold.run_id))
         flow = _flow_at_hand(host, run)
         if flow is not None and code_changed(host, run, flow) is None:
-            host.mechanism(run.kind).check_answer(host, run, flow, hold, value)
+            mechanism = host.mechanism(run.kind)
+            mechanism.check_answer(host, run, flow, hold, value, dry=host.drive and not host.drivers)
     except InputRejected as refused:
         raise AnswerRejected(str(refused)) from None
 

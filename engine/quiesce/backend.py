@@ -294,8 +294,14 @@ class Mechanism(Protocol):
         """Execute what is recorded of this run once more, without effects: where does the code not fit?"""
         ...
 
-    def check_answer(self, host: Host, run: RunRecord, flow: Any, hold: HoldRecord, value: Any) -> None:
-        """The same as a driver's, for a run that is not driven here. Raises InputRejected."""
+    def check_answer(
+        self, host: Host, run: RunRecord, flow: Any, hold: HoldRecord, value: Any, *, dry: bool
+    ) -> None:
+        """The same as a driver's, for a run that is not driven here. Raises InputRejected.
+
+        Args:
+            dry: user code may be executed for it, without effects.
+        """
         ...
 
     def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Any, at: int) -> None:

@@ -262,6 +262,7 @@ def _next(
             case "queued":
                 seen = hold is not None and hold.state != "open"
                 begun = seen or row.lost or row.attempt > 1 or row.piece == failed or journaling.done(tx, run)
+                begun = begun or (run.kind == "agent" and holder_lives)  # at a fence, where it stands
                 (again if begun else fresh).append(place)
             case "running" if not holder_lives or quiescent:  # of a body that waits, in a living process
                 again.append(place)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from quiesce.records import (
@@ -280,6 +281,8 @@ class Store(Protocol):
     durable: bool
     shared: bool
     label: str
+    folder: Path | None
+    """Where it keeps files that only the operating system reads, as locks; None: it has no place."""
 
     async def write(
         self,

@@ -17,7 +17,9 @@ import pytest
 from .forked import LIMIT, Forks, Process
 
 ENVIRONMENT = {
-    name: value for name, value in os.environ.items() if name not in ("FLOWCTL_DB", "NO_COLOR")
+    name: value
+    for name, value in os.environ.items()
+    if name not in ("FLOWCTL_DB", "NO_COLOR", "COLUMNS", "LINES")
 } | {
     "PYTHONUNBUFFERED": "1",
     "PYTHONWARNINGS": "error",

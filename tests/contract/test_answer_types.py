@@ -1,7 +1,8 @@
 """Is an answer held against the declared type itself, not just against its schema?
 
-Wherever the type is known: where the run is driven, and where the flow is at hand, over whose journal a body
-is executed dry. Who cannot know it is taken at his word, and the question is asked again with the reason.
+Wherever the type is known: where the run is driven, where a graph is at hand, and where a process drives
+nothing else, so that it can execute a body dry over its journal. Who cannot know it is taken at his word,
+and the question is asked again with the reason.
 
 Source: spec engine, 4 (answer: validated against the hold's declared type first).
 """
@@ -108,9 +109,12 @@ inner = outer.node(even_after_steps, name="inner", start=True)
 outer.finish(inner)
 
 
-@pytest.mark.parametrize("flow", [even_after_steps, even_graph, outer], ids=["agent", "graph", "nested"])
+@pytest.mark.parametrize(
+    ("flow", "served"),
+    [(flow, served) for flow in (even_after_steps, outer, even_graph) for served in (True, False)],
+    ids=[f"{flow}, {how}" for flow in ("agent", "nested", "graph") for how in ("served", "imported")],
+)
 @pytest.mark.parametrize("verb", ["answer", "resume"])
-@pytest.mark.parametrize("served", [True, False], ids=["served", "imported"])
 async def test_a_process_that_has_the_flow_refuses_what_only_the_type_refuses(
     tmp_path: Any, flow: Any, verb: str, served: bool
 ) -> None:
@@ -129,6 +133,19 @@ async def test_a_process_that_has_the_flow_refuses_what_only_the_type_refuses(
         await run.answer({"number": 4})
         assert await run.result() == 4
     assert steps_done == ([] if flow is even_graph else ["before"])
+
+
+async def test_a_process_that_drives_other_runs_executes_no_body_for_an_answer(tmp_path: Any) -> None:
+    """spec engine, 1: nothing waits in the loop of others; the question is asked again with the reason."""
+    path = tmp_path / "flows.db"
+    async with Runtime(path) as rt:
+        (hold,) = (await paused(await rt.start(even_after_steps, run_id="r"))).holds
+    async with Runtime(path, flows=[even_after_steps, even_agent]) as rt:
+        await paused(await rt.start(even_agent))
+        await rt.answer(hold.id, {"number": 3})
+        await wait_all_tasks_blocked()
+        (again,) = (await paused(await rt.get("r"))).holds
+        assert "3 is odd" in (again.reason or "")
 
 
 asking = Graph("asking")

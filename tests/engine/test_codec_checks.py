@@ -103,7 +103,14 @@ ID = "12345678-1234-5678-1234-567812345678"
 
 
 def labels(cases: Sequence[object]) -> list[str]:
-    return [f"{number}-{short(case, 40)}" for number, case in enumerate(cases)]
+    """Names that are the same in every process: no addresses, no order of a set."""
+    return [f"{number}-{name_of(case)}" for number, case in enumerate(cases)]
+
+
+def name_of(case: object) -> str:
+    value = case[0] if isinstance(case, tuple) and case else case
+    unsteady = isinstance(value, set | frozenset | dict) or " at 0x" in short(case, 200)
+    return type(value).__name__ if unsteady else short(case, 40)
 
 
 def identical(one: Any, other: Any) -> bool:

@@ -228,7 +228,11 @@ def everything_in(db: Path) -> bytes:
     return b"\n".join(cell for cell in cells if isinstance(cell, bytes))
 
 
-@pytest.mark.parametrize("value", [object(), Opaque(), lambda: 1, [Opaque()], {"a": object()}], ids=str)
+@pytest.mark.parametrize(
+    "value",
+    [object(), Opaque(), lambda: 1, [Opaque()], {"a": object()}],
+    ids=["object", "instance", "function", "in a list", "in a dict"],
+)
 async def test_agent_framework_case_68_an_object_is_refused_and_never_stored_as_its_repr(
     db: Path, value: Any
 ) -> None:

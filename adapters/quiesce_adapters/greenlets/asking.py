@@ -131,6 +131,8 @@ class Asking:
         """Open a hold, or take the known one, and wait until it is settled."""
         if known is not None and (hold := self._hold(known)).state != "open":
             return hold
+        if self._driver.idle + 1 >= self._driver.tasks:
+            await self._driver.jobs.end()
         opened = await self._driver.write(lambda tx: self._open(tx, question, known, link))
         if question.deadline is not None:
             self._host.deadline_changed()
@@ -211,6 +213,7 @@ class Asking:
             body.idle -= 1
             self.signals.discard(signal)
         await self._driver.go_on()
+        await self._driver.jobs.start()
 
     async def rest(self) -> None:
         """Every task that is left waits: for an answer, which lets the run rest, or at a fence."""
@@ -224,6 +227,7 @@ class Asking:
                 self._driver.piece.state = "queued"
                 self._driver.yields(tx)
 
+        await self._driver.jobs.end()
         await self._driver.write(work)
 
     def _withdraw(self, tx: Transaction, hold_id: str) -> None:

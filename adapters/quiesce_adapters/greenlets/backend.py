@@ -73,9 +73,9 @@ class Greenlets:
         return rehearse(host, run, flow) if host.store.durable and unsupported() is None else None
 
     def check_answer(
-        self, host: Host, run: RunRecord, flow: Agent[..., Any], hold: HoldRecord, value: Any
+        self, host: Host, run: RunRecord, flow: Agent[..., Any], hold: HoldRecord, value: Any, *, dry: bool
     ) -> None:
-        if host.store.durable and unsupported() is None:
+        if dry and host.store.durable and unsupported() is None:
             check = asked(host, run, flow).get(hold.id)
             if check is not None:
                 check(value)

@@ -40,6 +40,7 @@ from quiesce.store import Transaction
 from .asking import Asking
 from .body import Anew, Ended, LiveBody, Over
 from .cancelling import WHY, by_a_scope, pass_on, report
+from .jobs import Jobs
 from .piece import PIECE, BodyPiece
 from .recorder import Diverged, Recorder
 from .serving import Serving
@@ -68,6 +69,7 @@ class GreenletDriver:
         "body",
         "draining",
         "host",
+        "jobs",
         "over",
         "piece",
         "recorder",
@@ -87,6 +89,7 @@ class GreenletDriver:
         self.recorder: Recorder | None = None
         """Of a durable run."""
         self.asking = Asking(self)
+        self.jobs = Jobs(run.id, host.store.folder, host.clock)
         self._guard: anyio.CancelScope | None = None
         self._signal = Signal()
         self._late: BaseException | None = None
@@ -103,6 +106,7 @@ class GreenletDriver:
             await self._load()
             try:
                 await self.until(lambda: True)
+                await self.jobs.await_others()
             except (Over, StaleLease):
                 return
             while await self._drive_body():
@@ -120,6 +124,7 @@ class GreenletDriver:
             out = await body.go()
             while not isinstance(out, Ended):
                 out = await self._answer(body, out)
+            await self.jobs.close()
             await self._end(out)
         except Anew as anew:
             await self._begin_anew(body, anew.value)
@@ -134,6 +139,7 @@ class GreenletDriver:
             raise
         finally:
             self.body = None
+            await self.jobs.close()
         return False
 
     async def _load(self) -> None:
@@ -285,6 +291,7 @@ class GreenletDriver:
         while True:
             run = self.look()
             if self.draining:
+                await self.jobs.end()
                 await self.write(self.yields)
                 continue
             late = self._late is not None and self.piece.state != "held"  # where a person is waited for
@@ -294,6 +301,7 @@ class GreenletDriver:
         await self.go_on()
         if self.body is not None:
             self.body.fenced = False
+            await self.jobs.start()
         if self._late is not None:
             passed, self._late = self._late, None
             raise passed
@@ -322,6 +330,7 @@ class GreenletDriver:
             self.yields(tx)
 
         self._see_where(self.body)
+        await self.jobs.end()
         await self.write(work)
         await self.until(lambda: True)
 

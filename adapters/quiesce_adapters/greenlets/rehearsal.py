@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import threading
+import traceback
 import warnings
 from collections.abc import Awaitable
 from contextlib import redirect_stdout
@@ -26,7 +27,7 @@ from quiesce.agent.body import CURRENT, Unwind
 from quiesce.agent.definition import Agent
 from quiesce.agent.journal import Journal, Recorded
 from quiesce.agent.places import digest_of, name_of
-from quiesce.agent.traps import Act, Ask, Begin, Command, Look, Safepoint, Trap, Wait
+from quiesce.agent.traps import Act, Ask, Begin, Command, Dismiss, Launch, Look, Safepoint, Trap, Wait
 from quiesce.backend import Host
 from quiesce.clock import Clock
 from quiesce.errors import InputRejected, NonDeterminism, NotSerializable, PauseOutsideBody, QuiesceError
@@ -121,6 +122,7 @@ def _rehearse(
     thread = threading.Thread(target=work, name=f"rehearsal of {run.id}", daemon=True)
     with redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a coroutine that no loop was there for
+        warnings.simplefilter("ignore", ResourceWarning)  # what the body would have closed in that loop
         thread.start()
         thread.join()
     (outcome,) = found
@@ -150,6 +152,8 @@ def _follow(continuation: Continuation, memory: _Memory) -> NonDeterminism | Non
         else:
             out = continuation.switch(value)
     if not isinstance(out, Ended) or _wants_a_loop(out.error):
+        if isinstance(out, Ended) and out.error is not None:
+            traceback.clear_frames(out.error.__traceback__)
         return None  # it awaits something that is not recorded
     try:
         memory.journal.end(out.error)
@@ -192,7 +196,7 @@ class _Memory:
     def give(self, trap: Trap) -> Any:
         """Its value. Raises its error; NonDeterminism; _FarEnough."""
         match trap:
-            case Safepoint():
+            case Safepoint() | Launch() | Dismiss():
                 return None
             case Begin(calls):
                 return self._steps(calls)

@@ -23,9 +23,11 @@ from quiesce.agent.traps import (
     Begin,
     Command,
     ContinueAsNew,
+    Dismiss,
     Doubt,
     Draw,
     Finish,
+    Launch,
     Look,
     Receive,
     Safepoint,
@@ -207,6 +209,11 @@ class Serving:
                 tasks = self._host.verbs.tasks(team)
                 await self._keep(entry, codec.encode(tasks, list[Task]) if entry is not None else None)
                 return tasks
+            case Launch(job):
+                recorder = self._driver.recorder
+                return await self._driver.jobs.add(job, now=recorder is None or recorder.journal.live)
+            case Dismiss(job):
+                return await self._driver.jobs.remove(job)
             case Draw(what):
                 drawn = draw(self._host.clock, what)
                 await self._keep(entry, codec.encode(drawn) if entry is not None else None)
@@ -314,6 +321,7 @@ class Serving:
 
         self._host.watch(run_id, self._run_id)
         try:
+            await self._driver.jobs.end()
             await self._driver.write(work)
             await self._driver.until(ended)
         finally:

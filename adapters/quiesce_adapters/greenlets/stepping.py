@@ -194,6 +194,7 @@ class Stepping:
                 recorder.note(tx, entry, "committing", was=None if entry.hold is None else was)
             return True
 
+        await self._driver.jobs.start()
         while not await self._driver.write(work):
             if self._driver.tasks:
                 await self._driver.asking.wait(lambda: True)

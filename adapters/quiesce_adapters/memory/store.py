@@ -35,6 +35,7 @@ class MemoryStore:
     durable = False
     shared = False
     label = "memory"
+    folder = None
 
     def __init__(self, clock: Clock) -> None:
         self._tx = MemoryTransaction(clock)

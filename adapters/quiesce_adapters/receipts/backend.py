@@ -89,7 +89,9 @@ class Receipts:
     def differs(self, host: Host, run: RunRecord, flow: Team) -> None:
         """A team's rows are not executed over anything; its bodies' runs are asked themselves."""
 
-    def check_answer(self, host: Host, run: RunRecord, flow: Team, hold: HoldRecord, value: Any) -> None:
+    def check_answer(
+        self, host: Host, run: RunRecord, flow: Team, hold: HoldRecord, value: Any, *, dry: bool
+    ) -> None:
         """A team asks nothing itself."""
 
     def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Team, at: int) -> None:

@@ -73,7 +73,9 @@ class Replay:
     def differs(self, host: Host, run: RunRecord, flow: Graph) -> None:
         """Nothing of a graph is executed over a record: a visit that is over is not evaluated again."""
 
-    def check_answer(self, host: Host, run: RunRecord, flow: Graph, hold: HoldRecord, value: Any) -> None:
+    def check_answer(
+        self, host: Host, run: RunRecord, flow: Graph, hold: HoldRecord, value: Any, *, dry: bool
+    ) -> None:
         check_answer(answer_type(flow, hold.path), value)
 
     def fork(self, tx: Transaction, run: RunRecord, new_id: str, flow: Graph, at: int) -> None:

@@ -42,5 +42,6 @@ def _named(file: str) -> dict[str, tuple[str, str]]:
     return {name: (why, "\n".join(lines).strip()) for name, (why, lines) in found.items()}
 
 
+@cache
 def _text(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text("utf-8")

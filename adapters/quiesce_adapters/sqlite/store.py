@@ -127,7 +127,7 @@ class SqliteStore:
         self.label = str(self.path)
         self._clock = clock
         self._busy_after = busy_after
-        self._folder = self.path.with_name(self.path.name + "-quiesce")
+        self.folder = self.path.with_name(self.path.name + "-quiesce")
         self._life: Liveness | None = None
         self._turn: FairQueue | None = None
         self._bells: dict[int, Doorbell] = {}
@@ -333,12 +333,12 @@ class SqliteStore:
 
     def _liveness(self) -> Liveness:
         if self._life is None:
-            self._life = Liveness.open(self._folder, self._clock)
+            self._life = Liveness.open(self.folder, self._clock)
         return self._life
 
     def _queue(self) -> FairQueue:
         if self._turn is None:
-            self._turn = FairQueue.open(self._folder, self._clock)
+            self._turn = FairQueue.open(self.folder, self._clock)
         return self._turn
 
     def hold_life(self, incarnation: int) -> None:
@@ -353,7 +353,7 @@ class SqliteStore:
             bell.close()
 
     def listen(self, incarnation: int) -> None:
-        bell = self._bells[incarnation] = Doorbell.open(self._folder, incarnation, self._clock)
+        bell = self._bells[incarnation] = Doorbell.open(self.folder, incarnation, self._clock)
         bell.sweep(lambda other: not self._alive(other))
 
     async def rung(self, incarnation: int) -> None:
@@ -361,7 +361,7 @@ class SqliteStore:
 
     def ring(self, incarnations: Collection[int] | None = None) -> None:
         if self._ringer is None:
-            self._ringer = Doorbell.open(self._folder, None, self._clock)
+            self._ringer = Doorbell.open(self.folder, None, self._clock)
         if incarnations is None:
             self._ringer.ring_all(except_=self._mine)
         else:

@@ -22,9 +22,11 @@ __all__ = [
     "Begin",
     "Command",
     "ContinueAsNew",
+    "Dismiss",
     "Doubt",
     "Draw",
     "Finish",
+    "Launch",
     "Look",
     "Receive",
     "Safepoint",
@@ -131,6 +133,20 @@ class Look(Trap):
 
     kind: ClassVar[str | None] = "look"
     what: Literal["tasks"]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch(Trap):
+    """Run this job (`quiesce.team.jobs`) whenever the body runs, from now on."""
+
+    job: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Dismiss(Trap):
+    """End this job, and do not start it again."""
+
+    job: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,16 @@ Source: spec team, "Model" (Turn API).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from quiesce.agent.body import checkpoint, this_body
 from quiesce.agent.human import pause
 from quiesce.agent.steps import step
-from quiesce.agent.traps import Command, Look
+from quiesce.agent.traps import Command, Launch, Look
+from quiesce.team.jobs import GRACE, Job, make_job
 from quiesce.team.orders import (
     Assign,
     CancelTask,
@@ -122,6 +124,31 @@ class Turn:
     def step(self, function: Any, *arguments: Any) -> Any:
         """See `quiesce.step`."""
         return step(function, *arguments)
+
+    def job(
+        self,
+        *argv: str | os.PathLike[str],
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        log: str | os.PathLike[str] | None = None,
+        grace: float = GRACE,
+    ) -> Job:
+        """A process that runs while this body runs, in a process group of its own: see `quiesce.team.jobs`.
+
+        It is ended when the body asks, waits for another run, yields to a fence, ends or is lost, and
+        started again before the next effect when the turn goes on.
+
+        Args:
+            cwd, env: as for `subprocess`; by default those of this process.
+            log: a file that its output is added to; by default it is dropped.
+            grace: seconds between TERM and KILL for its group.
+
+        Raises:
+            ValueError: no program, or a grace that is no time. OSError: it cannot be started.
+        """
+        made = make_job(argv, cwd, env, log, grace)
+        this_body("job()").suspend(Launch(made))
+        return made
 
     def pause(self, reason: str | None = None, **question: Any) -> Any:
         """See `quiesce.pause`: the turn waits for an answer, and its participant's queue with it."""
