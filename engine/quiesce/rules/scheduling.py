@@ -104,13 +104,14 @@ def _has_inbox_turn(tx: Transaction, run: RunRecord, name: str) -> bool:
 
 
 def _promote(tx: Transaction, run: RunRecord, opening: Opening) -> None:
-    """Give a body to what is at the head of a queue in which nothing runs or waits."""
+    """Give a body to what is at the head of a queue in which nothing runs or waits: the coordinator first."""
     again = True
+    first = turns.coordinator(tx, run).name
     unwinding = tx.unwinding(run.id)
     while again:
         again = False
         lanes = tx.queue_lengths(run.id)
-        for head in tx.heads(run.id):
+        for head in sorted(tx.heads(run.id), key=lambda row: (row.name != first, row.position)):
             if head.state == "waiting":
                 _drop_poison(tx, run, head)
                 continue
