@@ -93,7 +93,7 @@ def _stored(effort: Effort, kind: str) -> Iterator[Series]:
                 case = f"{kind}, database of a paused run, {size:,} of them"
                 yield Series("backends", case, "quiesce", "B", (grown / size,), size)
         samples: dict[str, dict[int, list[float]]] = {}
-        for _ in range(effort.times(RETURNS, at_least=2)):
+        for _ in range(effort.times(RETURNS, at_least=3)):
             for size, path in stores.items():
                 with Child("lives", "return_to", kind, path, folder=Path(name)) as child:
                     for what, value in json.loads(child.hear()).items():
