@@ -21,20 +21,26 @@ HERE = Path(__file__).parent
 
 
 class Child:
-    """`python -m measures.MODULE ARGUMENTS…`, which speaks in lines. A context manager, which kills it.
+    """A function of a module of `subjects`, which speaks in lines. A context manager, which kills it.
 
     Raises (where it is listened to):
         RuntimeError: it ended; with what it said on stderr.
     """
 
     def __init__(
-        self, module: str, *arguments: object, folder: Path, env: Mapping[str, str] | None = None
+        self,
+        module: str,
+        function: str,
+        *arguments: object,
+        folder: Path,
+        env: Mapping[str, str] | None = None,
     ) -> None:
+        command = ["-m", f"{HERE.name}.subjects", module, function, *map(str, arguments)]
         self._said = folder / "stderr.txt"
-        self._command = " ".join(["python -m", f"{HERE.name}.{module}", *map(str, arguments)])
+        self._command = " ".join(["python", *command])
         with self._said.open("ab") as stderr:
             self._popen = subprocess.Popen(
-                [sys.executable, "-m", f"{HERE.name}.{module}", *map(str, arguments)],
+                [sys.executable, *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,

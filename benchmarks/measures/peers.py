@@ -177,7 +177,7 @@ def _round_trips(effort: Effort, kept: str, pairs: tuple[Pair, ...]) -> Iterator
             folder = Path(name, str(number))
             folder.mkdir()
             path = [folder / "flows.db"] if kept == "SQLite" else []
-            child = Child("subjects", "trips", subject.module, subject.name, *path, folder=folder)
+            child = Child(subject.module, "trips", subject.name, *path, folder=folder)
             children[subject] = stack.enter_context(child)
             child.hear()
             if subject.trips is None:
@@ -228,13 +228,13 @@ def _story(effort: Effort, subject: Subject, place: str) -> tuple[int, int, int]
     taken = place in ("answered", "charge")
     with tempfile.TemporaryDirectory(dir=effort.folder) as name:
         folder = Path(name)
-        story = ["story", subject.module, subject.name, folder / "flows.db"]
+        arguments = [subject.name, folder / "flows.db"]
         file = folder / "effects.txt"
         env = {"STORY_FILE": str(file), "STORY_PLACE": place}
-        with Child("subjects", *story, "first", folder=folder, env=env) as child:
+        with Child(subject.module, "tell", *arguments, "first", folder=folder, env=env) as child:
             assert child.hear() == "there"
         answer, env["STORY_PLACE"] = "second" if taken else "first", ""
-        with Child("subjects", *story, answer, folder=folder, env=env) as child:
+        with Child(subject.module, "tell", *arguments, answer, folder=folder, env=env) as child:
             value = child.hear().strip('"')
         effects = file.read_text(encoding="utf-8").splitlines()
     answers = {effect for effect in effects if effect.startswith("charge ")}

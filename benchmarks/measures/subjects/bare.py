@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from time import perf_counter
 
 import greenlet
 
-Rounds = Iterable[int]
-Report = Callable[[object], None]
+from .lines import report, rounds
 
 
-def trips(name: str, path: str | None, rounds: Rounds, report: Report) -> None:
-    {"greenlet": _greenlet, "asyncio": _asyncio, "threads": _threads}[name](rounds, report)
+def trips(name: str) -> None:
+    {"greenlet": _greenlet, "asyncio": _asyncio, "threads": _threads}[name]()
 
 
-def _greenlet(rounds: Rounds, report: Report) -> None:
+def _greenlet() -> None:
     """A body in a greenlet, and a task that drives it and waits for each answer."""
 
     def body() -> None:
         while True:
             greenlet.getcurrent().parent.switch()
 
-    _over_futures(rounds, report, greenlet.greenlet(body).switch)
+    _over_futures(greenlet.greenlet(body).switch)
 
 
-def _asyncio(rounds: Rounds, report: Report) -> None:
+def _asyncio() -> None:
     """The same with nothing in the task but the waiting."""
-    _over_futures(rounds, report, lambda: None)
+    _over_futures(lambda: None)
 
 
-def _over_futures(rounds: Rounds, report: Report, go_on: Callable[[], object]) -> None:
+def _over_futures(go_on: Callable[[], object]) -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         answer, question = loop.create_future(), loop.create_future()
@@ -48,7 +47,7 @@ def _over_futures(rounds: Rounds, report: Report, go_on: Callable[[], object]) -
         go_on()
         driver = loop.create_task(drive())
         await asyncio.sleep(0)
-        for count in rounds:
+        for count in rounds():
             taken = []
             for _ in range(count):
                 started = perf_counter()
@@ -62,7 +61,7 @@ def _over_futures(rounds: Rounds, report: Report, go_on: Callable[[], object]) -
     asyncio.run(run())
 
 
-def _threads(rounds: Rounds, report: Report) -> None:
+def _threads() -> None:
     """A body in a thread, which sleeps until an Event wakes it, and wakes the other thread by another."""
     answered, asked = threading.Event(), threading.Event()
 
@@ -74,7 +73,7 @@ def _threads(rounds: Rounds, report: Report) -> None:
 
     threading.Thread(target=body, daemon=True).start()
     asked.wait()
-    for count in rounds:
+    for count in rounds():
         taken = []
         for _ in range(count):
             started = perf_counter()

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any
 
 from dbos import DBOS, SetWorkflowID
 
+from .lines import report, rounds
 from .story import happen, reach
 
 LONG = 3600.0
@@ -63,13 +63,12 @@ def launch(name: str, path: str) -> None:
     DBOS.launch()
 
 
-def trips(name: str, path: str | None, rounds: Iterable[int], report: Callable[[object], None]) -> None:
+def trips(name: str, path: str) -> None:
     """From `send` to the moment at which the workflow is about to wait for the next message."""
-    assert path is not None
     launch(name, path)
     workflow = DBOS.start_workflow(asking).workflow_id
     _asked.wait()
-    for count in rounds:
+    for count in rounds():
         taken = []
         for _ in range(count):
             time.sleep(0.02)  # let it wait first
@@ -81,7 +80,7 @@ def trips(name: str, path: str | None, rounds: Iterable[int], report: Callable[[
         report(taken)
 
 
-def tell(name: str, path: str, answer: str) -> Any:
+def tell(name: str, path: str, answer: str) -> None:
     launch(name, path)  # goes on with what was under way
     if DBOS.get_workflow_status("story") is None:
         with SetWorkflowID("story"):
@@ -90,4 +89,4 @@ def tell(name: str, path: str, answer: str) -> Any:
     reach("asks")
     DBOS.send("story", answer, "answer")
     reach("answered")
-    return DBOS.retrieve_workflow("story").get_result(polling_interval_sec=0.01)
+    report(DBOS.retrieve_workflow("story").get_result(polling_interval_sec=0.01))

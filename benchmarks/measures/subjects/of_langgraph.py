@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any, TypedDict
 
@@ -16,6 +16,7 @@ from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
+from .lines import report, rounds
 from .story import happen, reach
 
 
@@ -23,9 +24,9 @@ class State(TypedDict):
     answer: str
 
 
-def saver(path: str | None) -> Any:
+def saver(path: str) -> Any:
     """The saver as it comes: in SQLite it sets the WAL, and leaves `synchronous` at FULL."""
-    if path is None:
+    if not path:
         return InMemorySaver()
     connection = sqlite3.connect(path, check_same_thread=False)
     kept = SqliteSaver(connection)
@@ -36,7 +37,7 @@ def saver(path: str | None) -> Any:
     return kept
 
 
-def trips(name: str, path: str | None, rounds: Iterable[int], report: Callable[[object], None]) -> None:
+def trips(name: str, path: str = "") -> None:
     """A graph of one node, which asks and goes to itself; the functional API would replay every answer."""
     builder = StateGraph(State)
     builder.add_node("ask", lambda state: {"answer": interrupt("go on?")})
@@ -45,7 +46,7 @@ def trips(name: str, path: str | None, rounds: Iterable[int], report: Callable[[
     graph = builder.compile(checkpointer=saver(path))
     config: Any = {"recursion_limit": 10**6, "configurable": {"thread_id": "asking"}}
     graph.invoke({"answer": ""}, config, durability="sync")
-    for count in rounds:
+    for count in rounds():
         taken = []
         for _ in range(count):
             started = perf_counter()
@@ -54,7 +55,7 @@ def trips(name: str, path: str | None, rounds: Iterable[int], report: Callable[[
         report(taken)
 
 
-def tell(name: str, path: str, answer: str) -> Any:
+def tell(name: str, path: str, answer: str) -> None:
     flow, value = {"graph": _graph, "agent": _function}[name](saver(path))
     config: Any = {"configurable": {"thread_id": "story"}}
     state = flow.get_state(config)
@@ -66,7 +67,7 @@ def tell(name: str, path: str, answer: str) -> Any:
     if flow.get_state(config).interrupts:
         flow.invoke(Command(resume=answer), config, durability="sync")
         reach("answered")
-    return value(flow.get_state(config).values)
+    report(value(flow.get_state(config).values))
 
 
 def _graph(saver: Any) -> tuple[Any, Callable[[Any], Any]]:

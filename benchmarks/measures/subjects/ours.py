@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any
 
 from quiesce import Completed, Graph, Paused, Runtime, Team, Transition, Turn, agent, pause, step
 from quiesce.errors import AlreadyAnswered
 
+from .lines import report, rounds
 from .story import happen, happened, reach
 
 # --- what asks for ever -------------------------------------------------------------------------------
@@ -113,11 +113,11 @@ ASKING = {"agent": asking_agent, "graph": asking_graph, "team": asking_team}
 STORIES = {"agent": story_agent, "looking": looking_agent, "graph": story_graph, "team": story_team}
 
 
-def trips(name: str, path: str | None, rounds: Iterable[int], report: Callable[[object], None]) -> None:
+def trips(name: str, path: str = "") -> None:
     async def run() -> None:
-        async with Runtime(path) as runtime:
+        async with Runtime(path or None) as runtime:
             outcome = await runtime.run(ASKING[name])
-            for count in rounds:
+            for count in rounds():
                 taken = []
                 for _ in range(count):
                     started = perf_counter()
@@ -129,8 +129,8 @@ def trips(name: str, path: str | None, rounds: Iterable[int], report: Callable[[
     asyncio.run(run())
 
 
-def tell(name: str, path: str, answer: str) -> Any:
-    async def run() -> Any:
+def tell(name: str, path: str, answer: str) -> None:
+    async def run() -> None:
         flow = STORIES[name]
         async with Runtime(path, flows=[flow]) as runtime:
             run = await runtime.start(flow, run_id="story", request_id="start")  # once, whoever repeats it
@@ -146,6 +146,6 @@ def tell(name: str, path: str, answer: str) -> Any:
                 reach("answered")
                 outcome = await run.settled()
             assert isinstance(outcome, Completed), outcome
-            return outcome.value
+            report(outcome.value)
 
-    return asyncio.run(run())
+    asyncio.run(run())
