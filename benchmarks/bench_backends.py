@@ -12,7 +12,7 @@ from measures.series import Effort
 from measures.summary import summary
 from pytest_benchmark.fixture import BenchmarkFixture
 
-SCALES = (0.002, 0.05)
+SCALES = (0.0001, 0.05)
 
 
 def test_backends_compared(benchmark: BenchmarkFixture, tmp_path: Path) -> None:

@@ -170,8 +170,7 @@ class LocalBackend:
             if self._is_replay(request):
                 return request, None
             holds.judge(tx, hold_id)
-            changed = self._preflight(found(tx, hold.run_id))
-            if changed is not None:
+            if (changed := self._preflight(found(tx, hold.run_id))) is not None:
                 raise changed
             return request, hold
 

@@ -35,7 +35,7 @@ from quiesce.records import HoldRecord, RunRecord
 from quiesce.rules import claims, ending, fence
 from quiesce.signals import Signal
 from quiesce.states import RunState
-from quiesce.store import Reader, Transaction
+from quiesce.store import Transaction
 
 from .asking import Asking
 from .body import Anew, Ended, LiveBody, Over
@@ -261,11 +261,7 @@ class GreenletDriver:
     def look(self) -> RunRecord:
         """The run as it is now; hears whether a verb let the body go on. Raises Over."""
         stands = self.host.store.durable and self.piece.state in ("held", "waiting")
-
-        def work(tx: Reader) -> tuple[RunRecord | None, bool]:
-            return tx.run(self.run.id), stands and bool(tx.woken(self.run.id))
-
-        run, woken = self.host.read(work)
+        run, woken = self.host.read(lambda tx: (tx.run(self.run.id), stands and tx.woken(self.run.id)))
         if woken:
             self.piece.state = "queued"
         if self.over is None:

@@ -113,11 +113,11 @@ def _send(signalling: Callable[[], None]) -> None:
 class Jobs:
     """The jobs of one run's body, in the order in which they were asked for."""
 
-    __slots__ = ("_clock", "_folder", "_lock", "_run", "_running", "_temporary", "_wanted")
+    __slots__ = ("_clock", "_folder", "_lock", "_run_id", "_running", "_temporary", "_wanted")
 
     def __init__(self, run_id: str, folder: Path | None, clock: Clock) -> None:
         """`folder` is where the store keeps what only the operating system reads; None: in memory."""
-        self._run = hashlib.sha256(run_id.encode()).hexdigest()[:24]
+        self._run_id = run_id
         self._folder = None if folder is None else folder / "jobs"
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._clock = clock
@@ -127,7 +127,9 @@ class Jobs:
 
     async def await_others(self) -> None:
         """Wait until what is alive of the jobs of a former body of this run is gone."""
-        for lock in sorted(self._folder.glob(f"{self._run}.*")) if self._folder is not None else ():
+        if self._folder is None or not self._folder.is_dir():
+            return
+        for lock in sorted(self._folder.glob(f"{self._name()}.*")):
             await run_blocking(partial(_wait, lock))
 
     async def add(self, job: Job, *, now: bool) -> None:
@@ -148,7 +150,7 @@ class Jobs:
         async with self._lock:
             for job in self._wanted:
                 if job not in self._running:
-                    lock = self._place() / f"{self._run}.{self._clock.new_id('job')}"
+                    lock = self._place() / f"{self._name()}.{self._clock.new_id('job')}"
                     with anyio.CancelScope(shield=True):
                         self._running[job] = await run_blocking(partial(_start, job, lock))
                     job.process = self._running[job]
@@ -172,6 +174,10 @@ class Jobs:
         if self._temporary is not None:
             self._temporary.cleanup()
             self._temporary = None
+
+    def _name(self) -> str:
+        """What the files of this run begin with, whatever its id is made of."""
+        return hashlib.sha256(self._run_id.encode()).hexdigest()[:24]
 
     def _place(self) -> Path:
         if self._folder is not None:
