@@ -34,9 +34,9 @@ CREATE TABLE pieces (run INTEGER NOT NULL, piece INTEGER NOT NULL, kind TEXT NOT
 CREATE TABLE episodes (id TEXT PRIMARY KEY, run INTEGER NOT NULL, generation INTEGER NOT NULL,
                        cause TEXT NOT NULL, opened_at INTEGER NOT NULL, drain_until INTEGER NOT NULL,
                        quiescent_at INTEGER, closed_at INTEGER) STRICT, WITHOUT ROWID;
-CREATE TABLE receipts (episode TEXT NOT NULL, piece INTEGER NOT NULL, run INTEGER NOT NULL, kind TEXT NOT NULL,
-                       name TEXT NOT NULL, was TEXT NOT NULL, drain TEXT NOT NULL, at INTEGER NOT NULL,
-                       lease INTEGER, holder INTEGER, released_at INTEGER,
+CREATE TABLE receipts (episode TEXT NOT NULL, piece INTEGER NOT NULL, run INTEGER NOT NULL,
+                       kind TEXT NOT NULL, name TEXT NOT NULL, was TEXT NOT NULL, drain TEXT NOT NULL,
+                       at INTEGER NOT NULL, lease INTEGER, holder INTEGER, released_at INTEGER,
                        PRIMARY KEY (episode, piece)) STRICT, WITHOUT ROWID;
 """
 CAPTURE = """

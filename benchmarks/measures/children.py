@@ -74,12 +74,16 @@ class Child:
             )
         return line.strip()
 
-    def asks(self, line: object) -> Any:
-        """Let it work on this line, and stop it again; what it answers, read as JSON."""
+    def tell(self, line: object) -> None:
+        """Let it work on this line."""
         assert self._popen.stdin is not None
         os.kill(self.pid, signal.SIGCONT)
         self._popen.stdin.write(f"{line}\n")
         self._popen.stdin.flush()
+
+    def asks(self, line: object) -> Any:
+        """Let it work on this line, and stop it again; what it answers, read as JSON."""
+        self.tell(line)
         answer = json.loads(self.hear())
         self.stop()
         return answer
