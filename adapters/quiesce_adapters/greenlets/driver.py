@@ -16,7 +16,6 @@ Source: spec agent; spec engine, 4 (pause, cancel, reset).
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from datetime import timedelta
@@ -27,7 +26,7 @@ import anyio
 from quiesce import codec
 from quiesce.agent import raised
 from quiesce.agent.definition import Agent
-from quiesce.agent.traps import Trap
+from quiesce.agent.traps import Finish, Trap
 from quiesce.backend import Host
 from quiesce.errors import QuiesceError, StaleLease, StoreBusy, StoreError
 from quiesce.frames import Frame
@@ -49,8 +48,6 @@ from .watchdog import Watchdog
 __all__ = ["GreenletDriver"]
 
 T = TypeVar("T")
-
-log = logging.getLogger("quiesce")
 
 _UNDER_WAY = (RunState.RUNNING, RunState.PAUSED)
 
@@ -220,6 +217,8 @@ class GreenletDriver:
         except (Over, StaleLease, StoreError) as reason:
             self.over = self.over or (reason.why if isinstance(reason, Over) else "lost")
             self.host.interrupt(self.run.id)
+            if isinstance(trap, Finish) and trap.outcome == "cancelled":
+                return None  # its task is on its way out, where nothing reaches it that would end a wait
             await anyio.sleep_forever()
 
     @property
