@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -51,7 +52,7 @@ from quiesce.errors import (
     StoreError,
 )
 from quiesce.records import JournalEntry, RunRecord
-from quiesce.rules import fence, starting, waits
+from quiesce.rules import fence, starting, team_status, waits
 from quiesce.rules.orders import By
 from quiesce.rules.requests import Request, found
 from quiesce.runs import Ack, AnswerAck, PauseAck, ResumeAck, RunStatus
@@ -392,7 +393,8 @@ class Serving:
         if trap.gives == "messages":
             return verbs.messages(team, ack.messages)
         if trap.gives == "task":
-            return next(task for task in verbs.tasks(team) if task.id == ack.task)
+            assert ack.task is not None
+            return self._host.read(partial(team_status.one_task, run_id=team, number=ack.task))
         return None
 
     def _raise_end(self, run: RunRecord) -> None:

@@ -274,12 +274,12 @@ def _check_text(what: str, text: str, most: int) -> None:
 
 def _check_after(tx: Transaction, run: RunRecord, number: int, after: tuple[int, ...]) -> None:
     """Dependencies must be there, and must not lead back to the task itself."""
-    known = {row.number: row for row in tx.tasks(run.id) if row.execution == run.execution}
-    for needed in after:
-        if needed not in known and needed != number:
-            have = ", ".join(map(str, known)) or "none yet"
+    known: dict[int, TaskRow | None] = {needed: _task_of(tx, run, needed) for needed in after}
+    for needed, row in known.items():
+        if row is None and needed != number:
+            have = ", ".join(str(one.number) for one in tx.tasks(run.id) if one.execution == run.execution)
             raise QuiesceError(
-                f"task {number} cannot come after task {needed}: there is none; there are {have}"
+                f"task {number} cannot come after task {needed}: there is none; there are {have or 'none'}"
             )
     paths = [[number, needed] for needed in after]
     seen: set[int] = set()
@@ -292,7 +292,14 @@ def _check_after(tx: Transaction, run: RunRecord, number: int, after: tuple[int,
             )
         if path[-1] not in seen:
             seen.add(path[-1])
-            paths += [[*path, needed] for needed in known[path[-1]].after]
+            row = known.get(path[-1]) or _task_of(tx, run, path[-1])
+            paths += [[*path, needed] for needed in row.after] if row is not None else []
+
+
+def _task_of(tx: Transaction, run: RunRecord, number: int) -> TaskRow | None:
+    """A task of this execution; those of an earlier one are not there any more."""
+    row = tx.task(run.id, number)
+    return row if row is not None and row.execution == run.execution else None
 
 
 # --- participants ------------------------------------------------------------------------------------------

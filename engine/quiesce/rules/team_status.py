@@ -13,7 +13,7 @@ from quiesce.records import MailRow, TaskRow, TurnRow
 from quiesce.store import Reader
 from quiesce.team.values import Message, Task, TurnStatus
 
-__all__ = ["message_values", "shown", "task_value", "task_values", "turn_values"]
+__all__ = ["message_values", "one_task", "shown", "task_value", "task_values", "turn_values"]
 
 
 def shown(value: Any) -> Any:
@@ -34,6 +34,13 @@ def task_value(tx: Reader, run_id: str, row: TaskRow) -> Task:
         reason=row.reason,
         attempts=row.attempts,
     )
+
+
+def one_task(tx: Reader, run_id: str, number: int) -> Task:
+    """One task, which there is."""
+    row = tx.task(run_id, number)
+    assert row is not None
+    return task_value(tx, run_id, row)
 
 
 def task_values(tx: Reader, run_id: str, execution: int) -> list[Task]:
