@@ -118,7 +118,7 @@ class Stepping:
             "arguments": shown,
             "edited": shown != hold.payload["arguments"],
             "at": hold.answered_at.isoformat() if hold.answered_at else None,
-            "digest": type(trap.call)(trap.call.step, args, kwargs).digest(),
+            "digest": trap.call.step.parameters.digest(args, kwargs, f"action {trap.call.step.name!r}"),
         }
         tx.log(run, "approved", hold.answered_by, None, facts)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
@@ -74,11 +75,15 @@ def current_step() -> StepInfo:
 
 
 class StepCall(Generic[R]):
-    """A step with its arguments, not yet carried out: await it, or give it to `gather`."""
+    """A step with its arguments, not yet carried out: await it, or give it to `gather`.
 
-    __slots__ = ("args", "kwargs", "step")
+    One that is dropped warns, as a coroutine does: what it was to do has not happened.
+    """
+
+    __slots__ = ("args", "kwargs", "step", "taken")
 
     def __init__(self, of: Step[Any, R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.taken = True
         try:
             of.parameters.bind(args, kwargs)
         except TypeError as error:
@@ -86,8 +91,19 @@ class StepCall(Generic[R]):
         self.step = of
         self.args = args
         self.kwargs = kwargs
+        self.taken = False
+
+    def __del__(self) -> None:
+        if not self.taken:
+            warnings.warn(
+                f"{self.step.kind} {self.step.name!r} was called and never carried out: await it, in a plain "
+                "body by quiesce.await_(...), or give it to gather",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def __await__(self) -> Generator[Any, Any, Any]:
+        self.taken = True
         return self._awaited().__await__()
 
     async def _awaited(self) -> Any:
@@ -234,6 +250,9 @@ def gather(*calls: StepCall[Any] | Awaitable[Any]) -> list[Any]:
         PauseOutsideBody, WrongThread
     """
     body = this_body("gather()")
+    for call in calls:
+        if isinstance(call, StepCall):
+            call.taken = True
     for number, call in enumerate(calls, 1):
         if not isinstance(call, StepCall | Awaitable):
             raise TypeError(

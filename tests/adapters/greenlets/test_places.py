@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from quiesce import Runtime, agent, gather, pause, receive, sleep, spawn, step
+from quiesce import Runtime, agent, await_, gather, pause, receive, sleep, spawn, step
 from quiesce.agent import RunHandle
 from quiesce.insight import view
 
@@ -41,7 +41,7 @@ WAYS: dict[str, Callable[[RunHandle], Any]] = {
     "a time": lambda child: sleep(1000),  # of a time
     "a child": lambda child: child.result(),  # of a child
     "a child to settle": lambda child: child.settled(),  # of a child to settle
-    "a step": lambda child: [slow(), receive()],  # of a step
+    "a step": lambda child: [await_(slow()), receive()],  # of a step
     "a group": lambda child: [gather(slow.call(), slow.call()), receive()],  # of a group
 }
 """Each is one line, where a body stands at a fence."""
@@ -49,7 +49,7 @@ WAYS: dict[str, Callable[[RunHandle], Any]] = {
 
 @agent
 def body(way: str) -> Any:
-    known()
+    await_(known())
     child = spawn(listens)
     return WAYS[way](child)
 

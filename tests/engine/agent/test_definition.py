@@ -198,3 +198,14 @@ def test_a_deadline_of_an_action_is_a_time_from_its_call(deadline: Any) -> None:
     """issue "agents", bad input: refused where it is written, not in the body that calls the action."""
     with pytest.raises(ValueError, match="deadline"):
         action(deadline=deadline)
+
+
+def test_a_step_that_is_called_and_dropped_says_that_it_has_not_happened() -> None:
+    """As a coroutine does: in a plain body the call of an async step carries nothing out by itself."""
+
+    @step
+    async def charge(amount: int) -> int:
+        return amount
+
+    with pytest.warns(RuntimeWarning, match=r"step 'charge' was called and never carried out: await it"):
+        charge.call(1)
