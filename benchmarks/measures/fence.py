@@ -50,12 +50,13 @@ MOST_TURNS = 1_000
 LOOKED_AT = 5
 """Of so many pauses one is looked at by a second process."""
 WRITERS = 10
-BUDGET = "budget, 25 ms"
+BUDGET = "budget of 25 ms"
 BARE = "bare transaction"
 EACH = 0.01
 """Seconds from one start to the next, over all pieces, so that they leave the process time to pause them."""
 
 Durability = Literal["full", "normal"]
+DURABILITIES: tuple[Durability, ...] = ("full", "normal")
 
 
 @dataclass
@@ -74,11 +75,11 @@ def measure(effort: Effort) -> Iterator[Series]:
         for size in SIZES:
             if size > max(10.0, SIZES[-1] * effort.scale) or (backend == "team" and size > MOST_TURNS):
                 continue
-            for durability in (None, "full", "normal"):
+            for durability in (None, *DURABILITIES):
                 taken = _case(effort, backend, size, durability, writers=0)
                 yield from _told(backend, size, durability, taken, "alone")
     for backend in effort.backends:
-        for durability in ("full", "normal"):
+        for durability in DURABILITIES:
             writers = effort.times(WRITERS, at_least=2)
             taken = _case(effort, backend, 10, durability, writers)
             yield from _told(backend, 10, durability, taken, f"{writers} writers")
