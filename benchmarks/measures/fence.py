@@ -127,7 +127,7 @@ async def _pauses(
             warm(path)
             bare = BareFence(folder / "bare.db", durability, rows_of(backend, size))
             stack.enter_context(closing(bare))
-        run = await stack.enter_async_context(busy(runtime, backend, size, mean=size * EACH))
+        run = await stack.enter_async_context(busy(runtime, backend, size, (0.0, 2 * size * EACH)))
         looking = None
         if durability is not None:
             looking = stack.enter_context(Child("onlookers", "look", path, run.id, folder=folder))
@@ -201,7 +201,7 @@ async def _counted(path: Path, backend: str, size: int) -> int:
     """From BEGIN to COMMIT, of the one transaction in which the pause is."""
     labels: list[str] = []
     store = SqliteStore(path, SystemClock(), on_statement=labels.append)
-    async with Runtime(store) as runtime, busy(runtime, backend, size, mean=60.0) as run:
+    async with Runtime(store) as runtime, busy(runtime, backend, size, (60.0, 60.0)) as run:
         labels.clear()
         await run.pause()
         counted = labels.index("commit") - labels.index("begin") + 1

@@ -47,7 +47,7 @@ def test_a_quick_measurement_summarizes_every_series(tmp_path: Path) -> None:
     assert {"at", "scale", "machine", "versions", "series"} == set(told)
     assert {"python", "sqlite", "quiesce"} <= set(told["versions"])
     found = told["series"]
-    assert {"limits", "fence"} <= {each["measure"] for each in found}
+    assert {"limits", "fence", "drain"} <= {each["measure"] for each in found}
     assert "peers" not in {each["measure"] for each in found}
     for each in found:
         assert each["samples"] >= 1
