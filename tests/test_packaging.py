@@ -26,7 +26,7 @@ DISTRIBUTION_OF = {"sqlite_utils": "sqlite-utils", "pydantic_core": "pydantic"}
 # In the standard library of a later Python, imported only there.
 LATER_STDLIB = {"annotationlib"}
 # Used if it is installed, and never required.
-OPTIONAL = {"opentelemetry", "uvloop"}
+OPTIONAL = {"matplotlib", "opentelemetry", "uvloop"}
 
 ENTRY_POINTS: list[tuple[str, str]] = [
     *PROJECT["project"]["scripts"].items(),

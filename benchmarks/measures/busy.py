@@ -5,8 +5,8 @@
 - team: so many turns; of those up to fifty run, one of each member, and take one step after the other; the
   others stand in the queues of their members.
 
-A visit or step lasts as long as chance says, so that a pause finds each of them somewhere else. All of them
-are awaits in one process, which notes when the last one began.
+A visit or step lasts as long as chance says, within bounds, so that a pause finds each of them somewhere
+else. All of them are awaits in one process, which notes when the last one began, and when each is to end.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Work:
     """What the bodies of this process do, and when they began to."""
 
     def __init__(self) -> None:
-        self.mean = 0.0
-        """Seconds that one visit or step lasts, on average."""
+        self.bounds = (0.0, 0.0)
+        """Seconds that one visit or step lasts, at least and at most."""
         self.begun = 0
         self.last = 0.0
-        self._under_way: set[asyncio.Future[None]] = set()
+        self._under_way: dict[asyncio.Future[None], float] = {}
         self._awaited = (0, asyncio.Event())
 
     async def do(self) -> None:
@@ -59,13 +59,18 @@ class Work:
             self._awaited[1].set()
         loop = asyncio.get_running_loop()
         over = loop.create_future()
-        timer = loop.call_later(random.uniform(0, 2 * self.mean), self._end, over)
-        self._under_way.add(over)
+        lasts = random.uniform(*self.bounds)
+        timer = loop.call_later(lasts, self._end, over)
+        self._under_way[over] = self.last + lasts
         try:
             await over
         finally:
             timer.cancel()
-            self._under_way.discard(over)
+            del self._under_way[over]
+
+    def ends(self) -> list[float]:
+        """When those under way are to end, as `perf_counter` has it."""
+        return list(self._under_way.values())
 
     @staticmethod
     def _end(over: asyncio.Future[None]) -> None:
@@ -163,9 +168,9 @@ def rows_of(backend: str, size: int) -> Rows:
 
 
 @asynccontextmanager
-async def busy(runtime: Runtime, backend: str, size: int, mean: float) -> AsyncIterator[Run]:
-    """A run in which so many pieces are at work, each visit or step of so many seconds on average."""
-    work.mean = mean
+async def busy(runtime: Runtime, backend: str, size: int, bounds: tuple[float, float]) -> AsyncIterator[Run]:
+    """A run in which so many pieces are at work, each visit or step of so many seconds."""
+    work.bounds = bounds
     before = work.begun
     if backend == "team":
         run = await runtime.start(team)

@@ -50,12 +50,13 @@ MOST_TURNS = 1_000
 LOOKED_AT = 5
 """Of so many pauses one is looked at by a second process."""
 WRITERS = 10
-BUDGET = "budget, 25 ms"
+BUDGET = "budget of 25 ms"
 BARE = "bare transaction"
 EACH = 0.01
 """Seconds from one start to the next, over all pieces, so that they leave the process time to pause them."""
 
 Durability = Literal["full", "normal"]
+DURABILITIES: tuple[Durability, ...] = ("full", "normal")
 
 
 @dataclass
@@ -74,11 +75,11 @@ def measure(effort: Effort) -> Iterator[Series]:
         for size in SIZES:
             if size > max(10.0, SIZES[-1] * effort.scale) or (backend == "team" and size > MOST_TURNS):
                 continue
-            for durability in (None, "full", "normal"):
+            for durability in (None, *DURABILITIES):
                 taken = _case(effort, backend, size, durability, writers=0)
                 yield from _told(backend, size, durability, taken, "alone")
     for backend in effort.backends:
-        for durability in ("full", "normal"):
+        for durability in DURABILITIES:
             writers = effort.times(WRITERS, at_least=2)
             taken = _case(effort, backend, 10, durability, writers)
             yield from _told(backend, 10, durability, taken, f"{writers} writers")
@@ -126,7 +127,7 @@ async def _pauses(
             warm(path)
             bare = BareFence(folder / "bare.db", durability, rows_of(backend, size))
             stack.enter_context(closing(bare))
-        run = await stack.enter_async_context(busy(runtime, backend, size, mean=size * EACH))
+        run = await stack.enter_async_context(busy(runtime, backend, size, (0.0, 2 * size * EACH)))
         looking = None
         if durability is not None:
             looking = stack.enter_context(Child("onlookers", "look", path, run.id, folder=folder))
@@ -200,7 +201,7 @@ async def _counted(path: Path, backend: str, size: int) -> int:
     """From BEGIN to COMMIT, of the one transaction in which the pause is."""
     labels: list[str] = []
     store = SqliteStore(path, SystemClock(), on_statement=labels.append)
-    async with Runtime(store) as runtime, busy(runtime, backend, size, mean=60.0) as run:
+    async with Runtime(store) as runtime, busy(runtime, backend, size, (60.0, 60.0)) as run:
         labels.clear()
         await run.pause()
         counted = labels.index("commit") - labels.index("begin") + 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from time import perf_counter
+from typing import Literal
 
 from quiesce import Runtime, agent, step
 from quiesce.states import RunState
@@ -40,7 +41,7 @@ async def look(path: str, run_id: str) -> None:
             print(perf_counter(), flush=True)
 
 
-async def write(path: str, durability: str) -> None:
+async def write(path: str, durability: Literal["full", "normal"]) -> None:
     async with Runtime(path, durability=durability) as runtime:
         while True:
             await runtime.run(writer)
@@ -51,7 +52,7 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["look", path, run_id]:
             asyncio.run(look(path, run_id))
-        case ["write", path, durability]:
+        case ["write", path, ("full" | "normal") as durability]:
             asyncio.run(write(path, durability))
         case _:
             sys.exit(__doc__)

@@ -25,7 +25,7 @@ COMMANDS = {
     "Steer": ["pause", "resume", "answer", "reject", "cancel", "reset", "retry", "takeover", "fork"],
     "Teams": ["tasks", "turns", "send", "direct"],
     "Look": ["status", "list", "show", "holds", "inbox", "events", "watch", "explain", "graph"],
-    "Keep": ["doctor", "prune", "completion"],
+    "Keep": ["doctor", "prune", "bench", "completion"],
 }
 """The commands by what they are for, in the order of the help."""
 

@@ -281,8 +281,11 @@ class Store(Protocol):
     durable: bool
     shared: bool
     label: str
-    folder: Path | None
-    """Where it keeps files that only the operating system reads, as locks; None: it has no place."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it keeps files that only the operating system reads, as locks; None: it has no place."""
+        ...
 
     async def write(
         self,
