@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pytest_benchmark.fixture import BenchmarkFixture
+
 from measures import backends
 from measures.series import Effort
 from measures.summary import summary
-from pytest_benchmark.fixture import BenchmarkFixture
 
 SCALES = (0.0001, 0.05)
 

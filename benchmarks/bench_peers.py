@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
 from measures import peers
 from measures.series import Effort
 from measures.summary import summary
-from pytest_benchmark.fixture import BenchmarkFixture
 
 SCALES = (0.01, 0.2)
 

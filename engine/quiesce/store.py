@@ -118,6 +118,13 @@ class Reader(TeamReader, Protocol):
         """The open holds of this run alone, in the order they were opened."""
         ...
 
+    def asking(self, run_id: str) -> list[str]:
+        """Of a run and those inside it that have not ended: who has an open hold, or somebody inside who has.
+
+        By creation, so a run comes before those inside it.
+        """
+        ...
+
     def holds(self, run_id: str | None, state: str | None, limit: int, after: int) -> list[HoldRecord]: ...
     def open_hold_count(self) -> int: ...
     def due_holds(self, before: datetime, flows: Collection[str]) -> list[HoldRecord]:

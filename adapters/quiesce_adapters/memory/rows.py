@@ -25,7 +25,7 @@ from quiesce.records import (
     RunRecord,
 )
 from quiesce.runs import Lock
-from quiesce.states import RunState
+from quiesce.states import ENDED, RunState
 from quiesce.store import Pieces
 
 from .feed import MemoryFeed
@@ -354,6 +354,13 @@ class MemoryTransaction(MemoryFeed, MemoryTeams):
     def open_holds(self, run_id: str) -> list[HoldRecord]:
         found = self._open_holds.get(run_id, {}).values()
         return list(found) if self.reading else [hold.copied() for hold in found]
+
+    def asking(self, run_id: str) -> list[str]:
+        run = self._runs.get(run_id)
+        if run is None or run.state in ENDED:
+            return []
+        below = [id for child in self._children.get(run_id, ()) for id in self.asking(child)]
+        return [run_id, *below] if below or self._open_holds.get(run_id) else []
 
     def holds(self, run_id: str | None, state: str | None, limit: int, after: int) -> list[HoldRecord]:
         found = (

@@ -270,6 +270,23 @@ SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payl
        on_deadline, state, answer, answered_by, answered_at
 FROM holds WHERE run_id = ? AND execution = ? AND path = ? ORDER BY ordinal DESC LIMIT 1
 
+-- hold.asking: down to the open holds of what has not ended, and up again to the run
+WITH RECURSIVE
+tree (id) AS (
+    SELECT id FROM runs WHERE id = ?1 AND state NOT IN ('completed', 'failed', 'cancelled')
+    UNION ALL
+    SELECT runs.id FROM tree CROSS JOIN runs ON runs.parent_id = tree.id
+    WHERE runs.state NOT IN ('completed', 'failed', 'cancelled')
+),
+asks (id) AS (
+    SELECT tree.id FROM tree
+    WHERE EXISTS (SELECT 1 FROM holds WHERE holds.run_id = tree.id AND holds.state = 'open')
+    UNION
+    SELECT runs.parent_id FROM asks CROSS JOIN runs ON runs.id = asks.id
+    WHERE asks.id <> ?1 AND runs.parent_id IS NOT NULL
+)
+SELECT runs.id FROM asks CROSS JOIN runs ON runs.id = asks.id ORDER BY runs.number
+
 -- hold.open
 SELECT id, run_id, execution, path, key, ordinal, piece, reason, opened_at, payload, expects, deadline,
        on_deadline, state, answer, answered_by, answered_at

@@ -188,6 +188,9 @@ class SqliteReader:
     def open_holds(self, run_id: str) -> list[HoldRecord]:
         return [hold_record(row) for row in self._run("hold.open", (run_id,))]
 
+    def asking(self, run_id: str) -> list[str]:
+        return [id for (id,) in self._run("hold.asking", (run_id,))]
+
     def holds(self, run_id: str | None, state: str | None, limit: int, after: int) -> list[HoldRecord]:
         parameters: dict[str, Any] = {"run": run_id, "limit": limit, "after": after}
         if state == "open":

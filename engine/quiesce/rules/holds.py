@@ -143,14 +143,22 @@ def check_answer(hold: HoldRecord, value: Any) -> None:
         codec.check_schema(value, hold.expects)
 
 
-def tree_holds(tx: Reader, run: RunRecord, prefix: str = "") -> list[tuple[HoldRecord, str]]:
+def tree_holds(tx: Reader, run: RunRecord) -> list[tuple[HoldRecord, str]]:
     """Every open hold of a run and of the runs inside it, with the path that leads to each."""
-    if run.state in ENDED:
-        return []
+    inside: dict[str, list[RunRecord]] = {}
+    asking = [found(tx, run_id) for run_id in tx.asking(run.id)]
+    for one in asking:
+        if one.parent_id is not None:
+            inside.setdefault(one.parent_id, []).append(one)
+    return _tree_holds(tx, run, inside, "") if asking else []
+
+
+def _tree_holds(
+    tx: Reader, run: RunRecord, inside: dict[str, list[RunRecord]], prefix: str
+) -> list[tuple[HoldRecord, str]]:
     found_holds = [(hold, prefix + hold.path) for hold in tx.open_holds(run.id)]
-    for child in tx.children(run.id):
-        if child.state not in ENDED:
-            found_holds += tree_holds(tx, child, f"{prefix}{_inside(tx, run, child)}/")
+    for child in inside.get(run.id, ()):
+        found_holds += _tree_holds(tx, child, inside, f"{prefix}{_inside(tx, run, child)}/")
     return found_holds
 
 
