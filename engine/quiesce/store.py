@@ -238,8 +238,8 @@ class Transaction(TeamTransaction, Reader, Protocol):
         """Move receipts of an episode that are in one of `only` to `drain`; returns how many."""
         ...
 
-    def resolve(self, run_id: str, drain: str, *, piece: int | None = None) -> int:
-        """Move what is unresolved of a run, or of one piece of it, in any episode; returns how many."""
+    def resolve(self, run_id: str, drain: str, *, pieces: Collection[int] | None = None) -> int:
+        """Move what is unresolved of a run, or of these pieces of it, in any episode; returns how many."""
         ...
 
     def decide(self, episode_id: str, outcome: str, *, held: bool = False) -> int:

@@ -181,7 +181,7 @@ class GreenletDriver:
             self.piece.state = "queued"
             self.keep(tx)
             if run.state is RunState.PAUSED:
-                fence.release_piece(tx, run, PIECE)
+                fence.release_pieces(tx, run, [PIECE])
             claims.fault(tx, run, why)
 
         try:
@@ -344,7 +344,7 @@ class GreenletDriver:
             self.piece.state = "queued"  # answered, and fenced before it could go on
         self.keep(tx)
         if run.state is RunState.PAUSED or self.draining:
-            fence.release_piece(tx, run, PIECE)
+            fence.release_pieces(tx, run, [PIECE])
         self.draining = False
 
     async def _wait(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -247,8 +247,8 @@ class MemoryTeams(Unkept):
     def unresolved(self, run_id: str) -> list[ReceiptRecord]:
         return [copy(row) for row in self._unresolved(run_id)]
 
-    def resolve(self, run_id: str, drain: str, *, piece: int | None = None) -> int:
-        moved = [row for row in self._unresolved(run_id) if piece is None or row.piece == piece]
+    def resolve(self, run_id: str, drain: str, *, pieces: Collection[int] | None = None) -> int:
+        moved = [row for row in self._unresolved(run_id) if pieces is None or row.piece in pieces]
         for receipt in moved:
             receipt.drain = drain
             receipt.released_at = self.now if drain == "released" else None

@@ -1,10 +1,11 @@
 """How is one run of a graph driven, in the process that holds its lease?
 
 Theory of operation. The walk says which branches may begin; a visit evaluates a node and its transition;
-results are applied one at a time, in the order of completion, each in one transaction that also takes
-what begins next. So a durable run costs one commit per visit, and after a kill every row says what was
-queued and what was in flight. A visit that begins is marked in the transaction that took it, never
-before: if the fence committed first, the transaction sees it and nothing begins.
+results are applied one at a time, in the order of completion, in a transaction that also takes what begins
+next; those after which nothing begins (as while a pause drains) share it. So a durable run costs at most
+one commit per visit, and after a kill every row says what was queued and what was in flight. A visit that
+begins is marked in the transaction that took it, never before: if the fence committed first, the
+transaction sees it and nothing begins.
 
 `visiting.py` evaluates. A run in memory whose visit just goes on writes nothing at all: its frontier is the
 walk itself.
@@ -20,7 +21,6 @@ from typing import Any
 
 import anyio
 
-from quiesce import codec
 from quiesce.backend import Host
 from quiesce.errors import Expired, FlowChanged, NodeError, QuiesceError, Rejected, StaleLease, StoreBusy
 from quiesce.frames import Frame
@@ -37,7 +37,7 @@ from quiesce.states import ENDED, RunState
 from quiesce.store import Transaction
 
 from .asking import answer_type, check_answer, question
-from .frontier import Links, LiveFrontier, Packed, Refs, pack, pack_payload, restore, save
+from .frontier import Links, LiveFrontier, Packed, Refs, pack_result, restore, save
 from .visited import told
 from .visiting import Again, Hang, Refused, Result, Visiting
 
@@ -56,6 +56,7 @@ class ReplayDriver:
         self._walk = Walk(graph.concurrency, record=False)
         self._links = Links()
         self._results: deque[tuple[Branch, Result | Refused, str]] = deque()
+        """Visits that are over: the branch, what came of it, the node that it visited."""
         self._signal = Signal()
         self._noticed = True
         self._paused = False
@@ -87,11 +88,10 @@ class ReplayDriver:
             try:
                 while not self._over:
                     if self._results:
-                        branch, result, self._visited = self._results.popleft()
-                        await self._step(branch, result)
+                        await self._step(*self._results.popleft())
                     elif self._noticed:
                         self._noticed = False
-                        await self._step(None, None)
+                        await self._begin(await self._commit(None))
                     else:
                         await self._signal.wait()
             except StaleLease:
@@ -158,9 +158,9 @@ class ReplayDriver:
         live = LiveFrontier(self._walk, self._links)
         await self._host.write(lambda tx: tx.attach(self._run.id, live))
 
-    async def _step(self, branch: Branch | None, result: Result | Refused | None) -> None:
-        """Apply one result, or just look at the rows; then begin what may begin."""
-        if branch is not None and branch.state != "running":
+    async def _step(self, branch: Branch, result: Result | Refused, visited: str) -> None:
+        """Apply a result, and others that came with it; then begin what may begin."""
+        if branch.state != "running":
             return  # a loser of a race, or a visit that a failure put back
         if isinstance(result, Refused):
             raise result.error
@@ -169,7 +169,6 @@ class ReplayDriver:
             and not self._noticed
             and not self._paused
             and isinstance(result, Next | FanOut | Join)
-            and branch is not None
             and branch.id not in self._links.hold
             and branch.id not in self._draining
             and not self._host.listened()
@@ -187,68 +186,90 @@ class ReplayDriver:
                     return
                 self._noticed = True  # the last one joined while others wait for child runs
                 return
-        await self._begin(await self._commit(branch, result))
+        await self._begin(await self._commit((branch, result, visited)))
 
     def _take(self) -> list[Branch]:
         return list(iter(self._walk.take, None))
 
     # --- one transaction ---------------------------------------------------------------------------
 
-    async def _commit(self, branch: Branch | None, result: Result | None) -> list[Branch]:
-        """Apply a result in one transaction and take what begins next; returns what was taken."""
-        packed: Packed = {}
-        if self._durable and branch is not None and result is not None:
-            try:
-                self._pack(branch, result, packed)
-            except QuiesceError as error:
-                result = self._here.error(branch, error)
+    async def _commit(self, visit: tuple[Branch, Result, str] | None) -> list[Branch]:
+        """Apply results in one transaction and take what begins next; returns what was taken."""
         began = False
 
-        def work(tx: Transaction) -> tuple[list[Branch], Applied | None, Exception | None]:
-            nonlocal began, result
+        def work(tx: Transaction) -> tuple[list[Branch], list[Applied], Exception | None]:
+            nonlocal began
             run = self._current(tx)
             began = True
             if run.state not in (RunState.RUNNING, RunState.PAUSED):
                 self._over = True
-                return [], None, None
+                return [], [], None
             self._hear(tx, run)
-            applied = error = None
-            if branch is not None and result is not None:
+            taken: list[Branch] = []
+            changes: list[Applied] = []
+            yielded = {0}
+            if visit is None:
+                taken = self._go_on(run)
+                self._keep(tx, run, None, {})
+            following = visit
+            while following is not None:
+                branch, result, visited = following
+                result, packed = self._pack(branch, result)
                 applied, error, result = self._apply(tx, run, branch, result)
-            if self._over:
-                self._keep(tx, run, branch, result, packed)
-                self._end(tx, run, applied, error)
-                return [], applied, error
-            self._paused = run.state is RunState.PAUSED or self._walk.suspended
-            if not self._paused:
-                taken = self._take()
-            else:
-                self._walk.suspend()
-                taken = []
-            self._keep(tx, run, branch, result, packed)
-            if isinstance(result, Pause) and branch is not None:
-                self._fence(tx, run, result)
-            yielded = {branch.id if branch is not None else 0, *(applied.cancelled if applied else ())}
-            for piece in self._draining & yielded:
-                fence.release_piece(tx, run, piece)
+                if applied is not None:
+                    changes.append(applied)
+                    yielded.update(applied.cancelled)
+                yielded.add(branch.id)
+                if not self._over:
+                    taken = self._go_on(run)
+                self._keep(tx, run, (branch, result, visited), packed)
+                if self._over:
+                    self._end(tx, run, applied, error)
+                    return [], changes, error
+                if isinstance(result, Pause):
+                    self._fence(tx, run, result)
+                    break
+                following = None if taken else self._another()
+            if yielding := self._draining & yielded:
+                fence.release_pieces(tx, run, yielding)
             self._draining -= yielded
             if not taken and self._walk.at_rest:
                 fence.rest(tx, run)
-            return taken, applied, error
+            return taken, changes, None
 
         while True:
             try:
-                taken, applied, failure = await self._host.write(work)
+                taken, changes, failure = await self._host.write(work)
                 break
             except StoreBusy:
                 if began:
                     raise
-                # Somebody else holds the write lock; what this visit did must not be lost for that.
-        if applied is not None:
+                # Somebody else holds the write lock; what these visits did must not be lost for that.
+        for applied in changes:
             self._drop(applied)
         if failure is not None:
             self._host.failed(self._run.id, failure)
         return taken
+
+    def _another(self) -> tuple[Branch, Result, str] | None:
+        """The next result, if it belongs into the transaction of one after which nothing begins."""
+        while self._durable and self._results:
+            branch, result, visited = self._results[0]
+            runs = branch.state == "running"
+            if runs and isinstance(result, Pause | Refused):
+                break
+            self._results.popleft()
+            if runs and not isinstance(result, Refused):
+                return branch, result, visited
+        return None
+
+    def _go_on(self, run: RunRecord) -> list[Branch]:
+        """Take what may begin now."""
+        self._paused = run.state is RunState.PAUSED or self._walk.suspended
+        if not self._paused:
+            return self._take()
+        self._walk.suspend()
+        return []
 
     def _current(self, tx: Transaction) -> RunRecord:
         return claims.current(tx, self._run.id, self._host.worker, self._epoch)
@@ -322,43 +343,33 @@ class ReplayDriver:
         self,
         tx: Transaction,
         run: RunRecord,
-        branch: Branch | None,
-        result: Result | None,
+        visit: tuple[Branch, Result, str] | None,
         packed: Packed,
     ) -> None:
         """Write the rows that changed, and the visit to the log."""
-        if isinstance(result, Finish):
-            self._final = packed.get((id(result.value), "")) if self._durable else result.value
-        counts = branch is not None and result is not None and not isinstance(result, Again | Hang)
-        self._links.visits += counts
+        if visit is not None and isinstance(visit[1], Again | Hang):
+            visit = None  # of which nothing came yet
+        if visit is not None and isinstance(visit[1], Finish):
+            value = visit[1].value
+            self._final = packed.get((id(value), "")) if self._durable else value
+        self._links.visits += visit is not None
         refs: Refs = {}
         if self._durable:
             refs = save(tx, run.id, self._graph, self._walk.drain(), self._links, packed)
         elif not self._host.listened():
             return
-        if counts and branch is not None and result is not None:
-            tx.log(run, "visit", None, None, told(self._links.visits, branch, self._visited, result, refs))
+        if visit is not None:
+            branch, result, visited = visit
+            tx.log(run, "visit", None, None, told(self._links.visits, branch, visited, result, refs))
 
-    _visited = ""
-
-    def _pack(self, branch: Branch, result: Result, packed: Packed) -> None:
-        """Encode what a transition carries before anything is changed; it may not be storable."""
-        match result:
-            case Next(node, value):
-                packed[id(value), node] = pack(self._graph, node, value)
-            case FanOut(targets):
-                for target in targets:
-                    packed[id(target.value), target.node] = pack(self._graph, target.node, target.value)
-            case Join(node, value):
-                packed[id(value), node] = pack_payload(self._graph, branch.node, node, value)
-            case Finish(value):
-                into = self._walk.arrives_at(branch.id)
-                if into is not None:
-                    packed[id(value), into] = pack_payload(self._graph, branch.node, into, value)
-                else:
-                    declared = self._graph.output_type
-                    place = f"result of node {branch.node!r}"
-                    packed[id(value), ""] = codec.encode(value, declared, place=place)
+    def _pack(self, branch: Branch, result: Result) -> tuple[Result, Packed]:
+        """A result with what it carries as bytes, before anything is changed; it may not be storable."""
+        if self._durable:
+            try:
+                return result, pack_result(self._graph, self._walk, branch, result)
+            except QuiesceError as error:
+                result = self._here.error(branch, error)
+        return result, {}
 
     # --- holds, children ---------------------------------------------------------------------------
 

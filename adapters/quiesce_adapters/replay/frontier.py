@@ -17,7 +17,7 @@ from quiesce.errors import FlowChanged, NotSerializable, QuiesceError
 from quiesce.graph import Graph
 from quiesce.graph.history import StoredValue, frontier_before
 from quiesce.graph.rows import Branch, BranchState, Changes, Counters, Group
-from quiesce.graph.transitions import Concurrency, JoinInput
+from quiesce.graph.transitions import Concurrency, FanOut, Finish, Join, JoinInput, Next
 from quiesce.graph.walk import Walk
 from quiesce.records import ArrivalRow, GroupRow, PieceRow, RunRecord
 from quiesce.store import Reader, Transaction
@@ -30,6 +30,7 @@ __all__ = [
     "copy_before",
     "pack",
     "pack_payload",
+    "pack_result",
     "restore",
     "save",
 ]
@@ -97,6 +98,26 @@ Packed = dict[tuple[int, str], bytes]
 """The bytes of values by `id` and the node that they go to, whose type says how they are written."""
 Refs = dict[tuple[int, str], int]
 """Where those bytes are in the store."""
+
+
+def pack_result(graph: Graph, walk: Walk, branch: Branch, result: object) -> Packed:
+    """The values that the result of a visit hands on, as bytes. Raises NotSerializable."""
+    match result:
+        case Next(node, value):
+            return {(id(value), node): pack(graph, node, value)}
+        case FanOut(targets):
+            return {
+                (id(target.value), target.node): pack(graph, target.node, target.value) for target in targets
+            }
+        case Join(node, value):
+            return {(id(value), node): pack_payload(graph, branch.node, node, value)}
+        case Finish(value):
+            into = walk.arrives_at(branch.id)
+            if into is not None:
+                return {(id(value), into): pack_payload(graph, branch.node, into, value)}
+            place = f"result of node {branch.node!r}"
+            return {(id(value), ""): codec.encode(value, graph.output_type, place=place)}
+    return {}
 
 
 def save(tx: Transaction, run_id: str, graph: Graph, changes: Changes, links: Links, packed: Packed) -> Refs:

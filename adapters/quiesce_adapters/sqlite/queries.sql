@@ -238,7 +238,7 @@ WHERE episode_id = :episode AND drain IN (SELECT value FROM json_each(:only))
 -- receipt.resolve: also in episodes that are closed
 UPDATE receipts INDEXED BY receipts_unresolved
 SET drain = :drain, released_at = CASE WHEN :drain = 'released' THEN :now END
-WHERE run_id = :run AND drain IN ('pending', 'overdue') AND (:piece IS NULL OR piece = :piece)
+WHERE run_id = :run AND drain IN ('pending', 'overdue') AND (:pieces IS NULL OR piece IN (SELECT value FROM json_each(:pieces)))
 
 -- receipt.decide
 UPDATE receipts SET outcome = ? WHERE episode_id = ? AND outcome IS NULL

@@ -289,9 +289,10 @@ class SqliteTransaction(SqliteTeams):
             {"drain": drain, "now": micros(self.now), "episode": episode_id, "only": compact(list(only))},
         )
 
-    def resolve(self, run_id: str, drain: str, *, piece: int | None = None) -> int:
+    def resolve(self, run_id: str, drain: str, *, pieces: Collection[int] | None = None) -> int:
+        these = None if pieces is None else compact(sorted(pieces))
         return self._change(
-            "receipt.resolve", {"drain": drain, "now": micros(self.now), "run": run_id, "piece": piece}
+            "receipt.resolve", {"drain": drain, "now": micros(self.now), "run": run_id, "pieces": these}
         )
 
     def decide(self, episode_id: str, outcome: str, *, held: bool = False) -> int:

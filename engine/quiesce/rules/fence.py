@@ -11,6 +11,7 @@ Source: spec engine, 3 and 4 (pause); seed "durable handoff" (durable fence firs
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from quiesce.errors import StoreError
@@ -27,7 +28,7 @@ __all__ = [
     "fence_below",
     "mark_overdue",
     "pause",
-    "release_piece",
+    "release_pieces",
     "rest",
     "rest_around",
     "settle_drain",
@@ -202,9 +203,9 @@ def rest_around(tx: Transaction, run: RunRecord) -> None:
         rest(tx, parent)
 
 
-def release_piece(tx: Transaction, run: RunRecord, piece: int) -> None:
-    """A piece has yielded, if only when its episode is closed; the last one makes a paused run quiescent."""
-    if tx.resolve(run.id, "released", piece=piece):
+def release_pieces(tx: Transaction, run: RunRecord, pieces: Collection[int]) -> None:
+    """Pieces have yielded, if only when their episode is closed; the last makes a paused run quiescent."""
+    if tx.resolve(run.id, "released", pieces=pieces):
         settle_drain(tx, run)
 
 
