@@ -16,6 +16,7 @@ Source: spec graph (scheduling, pause, durable graphs); spec engine, 4 (pause).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -29,15 +30,14 @@ from quiesce.graph.rows import Branch
 from quiesce.graph.transitions import Error, FanOut, Finish, Join, Next, Pause
 from quiesce.graph.walk import Applied, Walk
 from quiesce.records import HoldRecord, RunRecord
-from quiesce.rules import claims, ending, fence, holds, starting
-from quiesce.rules.requests import Request
-from quiesce.runs import Lock
+from quiesce.rules import claims, ending, fence
 from quiesce.signals import Signal
-from quiesce.states import ENDED, RunState
+from quiesce.states import RunState
 from quiesce.store import Transaction
 
-from .asking import answer_type, check_answer, question
+from .asking import answer_type, check_answer
 from .frontier import Links, LiveFrontier, Packed, Refs, pack_result, restore, save
+from .holding import abandon, ask, fence_for, hang, is_open, withdraw
 from .visited import told
 from .visiting import Again, Hang, Refused, Result, Visiting
 
@@ -67,6 +67,14 @@ class ReplayDriver:
         """Branches whose visit began before a fence, and that have not yielded since."""
         self._expects: dict[int, Any] = {}
         """The type of the answer that each branch asks for, of those that asked here."""
+        self._resting = False
+        """Whether the driver waits for news, and so may be joined."""
+        self._joined: list[Branch] = []
+        """Branches that were taken in the transaction of a verb, and are to begin."""
+        self._unsure: list[Branch] = []
+        """The same, while it is not known whether that transaction was committed."""
+        self._heard = False
+        """Whether `notify` is called next for what this driver did, or was there for."""
         self._unanswered: set[int] = set()
         """Branches whose visit began while what they ask was open."""
 
@@ -84,20 +92,29 @@ class ReplayDriver:
             self._host, self._graph, self._run.id, self._walk, self._links, self._done, self._is_stopped
         )
         failure: Exception | None = None
+        if self._durable:
+            self._host.joins[self._run.id] = self._join
         async with anyio.create_task_group() as self._tasks:
             try:
                 while not self._over:
-                    if self._results:
+                    if self._joined:
+                        taken, self._joined = self._joined, []
+                        await self._begin(taken)
+                    elif self._results:
                         await self._step(*self._results.popleft())
                     elif self._noticed:
                         self._noticed = False
                         await self._begin(await self._commit(None))
                     else:
+                        self._resting = True
                         await self._signal.wait()
+                        self._resting = False
             except StaleLease:
                 pass  # replaced, reset or cancelled: whoever did that has said so
             except Exception as error:  # carried out of the group, which would wrap it
                 failure = error
+            finally:
+                self._host.joins.pop(self._run.id, None)
             self._tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
@@ -112,8 +129,8 @@ class ReplayDriver:
         return []
 
     def notify(self) -> None:
-        """The run's rows changed: look again."""
-        self._noticed = True
+        """The run's rows changed: look again, unless it was there."""
+        self._noticed, self._heard = self._noticed or not self._heard, False
         self._signal.set()
         if self._visiting is not None and self._visiting.waits:
             run = self._host.read(lambda tx: tx.run(self._run.id))
@@ -126,10 +143,29 @@ class ReplayDriver:
         assert self._visiting is not None
         return self._visiting
 
+    def _join(self, tx: Transaction, run: RunRecord) -> Callable[[], None] | None:
+        """Take what a verb lets begin, in the verb's own transaction: no other one has to follow."""
+        if not self._resting or self._results or self._unsure or run.state is not RunState.RUNNING:
+            return None
+        if run.lease_epoch != self._epoch or run.lease_holder != self._host.worker:
+            return None
+        self._hear(tx, run)
+        self._unsure = self._go_on(run)
+        self._keep(tx, run, None, {})
+        return self._was_joined if self._unsure else None
+
+    def _was_joined(self) -> None:
+        """The verb's transaction was committed; `notify` is called for it next."""
+        self._joined, self._unsure = self._joined + self._unsure, []
+        self._heard = True
+
     async def _begin(self, taken: list[Branch]) -> None:
+        if taken and self._noticed and self._is_stopped():  # fenced in the same breath: they do not begin
+            self._results.extend((branch, Again(branch.attempt), branch.node) for branch in taken)
+            return
         for branch in taken:
             hold_id = self._links.hold.get(branch.id)
-            if hold_id is not None and self._host.read(lambda tx: _is_open(tx.hold(hold_id))):  # noqa: B023
+            if hold_id is not None and self._host.read(lambda tx: is_open(tx.hold(hold_id))):  # noqa: B023
                 self._unanswered.add(branch.id)
         if taken:
             await self._here.begin(taken, self._tasks)
@@ -208,10 +244,11 @@ class ReplayDriver:
             taken: list[Branch] = []
             changes: list[Applied] = []
             yielded = {0}
+            following = visit
             if visit is None:
                 taken = self._go_on(run)
                 self._keep(tx, run, None, {})
-            following = visit
+                taken, following = self._asks_at_once(taken)
             while following is not None:
                 branch, result, visited = following
                 result, packed = self._pack(branch, result)
@@ -227,14 +264,17 @@ class ReplayDriver:
                     self._end(tx, run, applied, error)
                     return [], changes, error
                 if isinstance(result, Pause):
-                    self._fence(tx, run, result)
+                    fence_for(self._host, tx, run, result)
                     break
-                following = None if taken else self._another()
+                taken, following = self._asks_at_once(taken)
+                if not taken and following is None:
+                    following = self._another()
             if yielding := self._draining & yielded:
                 fence.release_pieces(tx, run, yielding)
             self._draining -= yielded
             if not taken and self._walk.at_rest:
                 fence.rest(tx, run)
+            self._heard = self._durable and run.id in tx.touched
             return taken, changes, None
 
         while True:
@@ -250,6 +290,15 @@ class ReplayDriver:
         if failure is not None:
             self._host.failed(self._run.id, failure)
         return taken
+
+    def _asks_at_once(self, taken: list[Branch]) -> tuple[list[Branch], tuple[Branch, Result, str] | None]:
+        """What begins; or, if that is a gate alone that asks the same of every input, what it asks."""
+        if len(taken) != 1 or not self._walk.sole or taken[0].id in self._links.hold:
+            return taken, None
+        branch, visits = taken[0], self._here.nodes[taken[0].node]
+        if visits.node.gate is None or not visits.node.gate.is_fixed:
+            return taken, None
+        return [], (branch, self._here.ask(branch), branch.node)
 
     def _another(self) -> tuple[Branch, Result, str] | None:
         """The next result, if it belongs into the transaction of one after which nothing begins."""
@@ -276,6 +325,9 @@ class ReplayDriver:
 
     def _hear(self, tx: Transaction, run: RunRecord) -> None:
         """Take over what verbs did to the rows of this run since the last look."""
+        for branch in self._unsure:  # which was not committed
+            self._walk.requeue(branch.id)
+        self._unsure = []
         if self._durable and (woken := tx.woken(run.id)):
             for piece in woken:
                 if piece in self._walk and self._walk[piece].state in ("paused", "waiting"):
@@ -295,16 +347,19 @@ class ReplayDriver:
             self._walk.requeue(branch.id, attempt=result.attempt)
             return None, None, result
         if isinstance(result, Hang):
-            self._hang(tx, run, branch)
+            flow = self._here.nodes[branch.node].node.flow
+            assert flow is not None
+            hang(self._host, tx, run, self._walk, self._links, branch, flow)
             return None, None, result
         unanswered = branch.id in self._unanswered
         self._unanswered.discard(branch.id)
         if isinstance(result, Pause):
-            if unanswered and not _is_open(tx.hold(self._links.hold[branch.id])):
+            if unanswered and not is_open(tx.hold(self._links.hold[branch.id])):
                 self._walk.requeue(branch.id)  # answered during this visit, which did not see it
                 return None, None, Again(branch.attempt)
             try:
-                self._ask(tx, run, branch, result)
+                ask(self._host, tx, run, self._links, branch, result)
+                self._expects[branch.id] = result.expects
             except QuiesceError as refused:
                 result = self._here.error(branch, refused)
         try:
@@ -318,10 +373,10 @@ class ReplayDriver:
             case Pause() | Error():
                 pass
             case _:
-                self._withdraw(tx, run, branch.id, "its branch went on without an answer")
+                withdraw(tx, run, self._links, branch.id, "its branch went on without an answer")
                 self._forget(branch)
         for lost in applied.abandoned:
-            self._abandon(tx, run, lost)
+            abandon(tx, run, self._links, lost)
         error = None
         if applied.error is not None:
             self._over = True
@@ -371,61 +426,6 @@ class ReplayDriver:
                 result = self._here.error(branch, error)
         return result, {}
 
-    # --- holds, children ---------------------------------------------------------------------------
-
-    def _ask(self, tx: Transaction, run: RunRecord, branch: Branch, pause: Pause) -> None:
-        asked = question(branch, pause, tx.now)
-        self._links.hold[branch.id] = holds.ask(tx, run, asked, self._host.clock.new_id("hold")).id
-        self._expects[branch.id] = pause.expects
-        if asked.deadline is not None:
-            self._host.deadline_changed()
-
-    def _fence(self, tx: Transaction, run: RunRecord, pause: Pause) -> None:
-        lock = Lock("holds", pause.reason, None, tx.now)
-        if run.state is RunState.RUNNING:
-            drain_until = tx.now + timedelta(seconds=self._host.drain_timeout)
-            fence.fence(tx, run, lock, drain_until=drain_until, cause="pause")
-        elif "holds" not in run.locks:
-            run.locks["holds"] = lock
-            run.updated_at = tx.now
-            tx.save_run(run, generation=run.generation)
-
-    def _withdraw(self, tx: Transaction, run: RunRecord, branch_id: int, because: str) -> None:
-        """Nobody asks any more what this branch asked."""
-        hold_id = self._links.hold.pop(branch_id, None)
-        hold = None if hold_id is None else tx.hold(hold_id)
-        if hold is not None and _is_open(hold):
-            hold.state, hold.answered_at = "withdrawn", tx.now
-            tx.settle_hold(hold)
-            tx.log(run, "withdrawn", None, None, {"hold": hold.id, "because": because})
-
-    def _abandon(self, tx: Transaction, run: RunRecord, branch_id: int) -> None:
-        """A branch lost its race while it asked or waited: nobody wants its answer any more."""
-        self._withdraw(tx, run, branch_id, "its branch lost a race")
-        child = tx.run(self._links.child.pop(branch_id, ""))
-        if child is not None and child.state not in (RunState.COMPLETED, RunState.CANCELLED):
-            request = Request("cancel", child.id, f"race in {run.id}", run.id, remember=False)
-            ending.cancel(tx, request, child.id)
-
-    def _hang(self, tx: Transaction, run: RunRecord, branch: Branch) -> None:
-        """Wait for the child run of a branch; start it if there is none, or if it was cancelled."""
-        flow = self._here.nodes[branch.node].node.flow
-        assert flow is not None
-        child = tx.run(self._links.child.get(branch.id, ""))
-        if child is not None and child.state is not RunState.CANCELLED:
-            if child.state in ENDED:
-                self._walk.requeue(branch.id)  # while this was decided
-            else:
-                self._walk.hang(branch.id)
-            return
-        what, value = self._host.describe(flow, branch.input)
-        child_id = f"{run.id}.{len(tx.children(run.id)) + 1}"
-        self._links.child[branch.id] = child_id
-        branch.attempt = 1
-        self._walk.hang(branch.id)
-        request = Request("start", "", "", run.id, remember=False)
-        starting.start(tx, request, child_id, what, value, parent=(run.id, branch.id))
-
     def _forget(self, branch: Branch) -> None:
         self._links.hold.pop(branch.id, None)
         self._expects.pop(branch.id, None)
@@ -436,7 +436,3 @@ class ReplayDriver:
         """Stop visits that are in flight and no longer wanted."""
         for branch_id in applied.cancelled:
             self._here.cancel(branch_id)
-
-
-def _is_open(hold: HoldRecord | None) -> bool:
-    return hold is not None and hold.state == "open"

@@ -166,6 +166,19 @@ class Visiting:
             self._turns = 0
             await anyio.lowlevel.checkpoint()
 
+    def ask(self, branch: Branch) -> Result:
+        """The visit of a gate that nobody was asked by yet, on the spot."""
+        visits, ctx = self.nodes[branch.node], self._context(branch)
+        assert visits.evaluate is not None
+        with self._span(branch) if self._host.traces.on else _NO_SPAN:
+            try:
+                result: Result = self._resolve(branch, visits.decide(visits.evaluate(branch.input, ctx), ctx))
+            except Exception as error:
+                result = self.error(branch, error)
+        if self._spans:
+            self._end_span(branch, type(result).__name__.lower(), result)
+        return result
+
     @contextmanager
     def _span(self, branch: Branch) -> Iterator[None]:
         """The span of a visit, current for what begins in it; it ends with the visit."""

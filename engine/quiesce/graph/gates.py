@@ -69,6 +69,11 @@ class Gate:
     def __post_init__(self) -> None:
         check_deadline(self.deadline, self.on_deadline)
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it asks the same of every input."""
+        return not callable(self.asks) and not callable(self.payload)
+
     def evaluate(self, input: Any, ctx: NodeContext) -> Any:
         """(input, answer) if there is an answer; else the pause that asks for one."""
         if ctx.rejected is not None:
