@@ -92,16 +92,24 @@ def replay(tx: Reader, request: Request, ack: type[A]) -> A | None:
             f"now it asks for {request.verb} {request.digest()}; use another id"
         )
     names = {item.name for item in fields(ack)}
-    return replace(ack(**{name: value for name, value in known.ack.items() if name in names}), replayed=True)
+    told = {"request_id": request.id, "run_id": request.scope, **known.ack}
+    return replace(ack(**{name: value for name, value in told.items() if name in names}), replayed=True)
 
 
 def finish(tx: Transaction, request: Request, ack: A) -> A:
     """Fix the ack of a request, in the transaction that served it."""
     if request.remember:
         tx.record_request(
-            RequestRecord(request.scope, request.id, request.verb, request.digest(), ack.model_dump())
+            RequestRecord(request.scope, request.id, request.verb, request.digest(), _kept(request, ack))
         )
     return ack
+
+
+def _kept(request: Request, ack: Ack) -> dict[str, Any]:
+    """What of an ack follows neither from its request nor from its type: most of it does."""
+    known = {item.name: item.default for item in fields(ack)}
+    known |= {"request_id": request.id, "run_id": request.scope}
+    return {name: value for name, value in ack.model_dump().items() if value != known[name]}
 
 
 def found(tx: Reader, run_id: str) -> RunRecord:
