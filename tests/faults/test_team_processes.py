@@ -9,6 +9,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -188,10 +189,12 @@ def check_history(told: list[list[Any]]) -> None:
     effects = [one for one in first if one[4].get("transitioned")]
     seen = [one for one in first if "generation" in one[4] and not one[4]["transitioned"]]
     assert all(ack["episode_id"] == f"r:{ack['generation']}" for *_, ack in seen)
-    latest = 0.0
-    for *_, began, ended, _ in sorted(effects + seen, key=lambda one: (one[4]["generation"], one in seen)):
-        assert latest <= ended, "it was told of what was over before it was asked"
-        latest = max(latest, began)
+    latest = ["", "", 0.0]
+    for _, group in groupby(sorted(effects + seen, key=_place), key=_place):
+        together = list(group)
+        for one in together:
+            assert latest[2] <= one[3], f"{latest} was asked after {one} was told"
+        latest = max(latest, *together, key=lambda one: float(one[2]))
     started = {ack["generation"]: began for *_, began, _, ack in effects} | {1: 0.0}
     over = {ack["generation"] - 1: ended for *_, ended, ack in effects}
     for *_, began, ended, ack in first:
@@ -199,6 +202,11 @@ def check_history(told: list[list[Any]]) -> None:
             assert any(
                 started[at] <= ended and began <= over.get(at, ended) for at in started if at % 2 == 1
             ), ack
+
+
+def _place(one: list[Any]) -> tuple[int, bool]:
+    """Where a call stands in the order: behind what made its generation, and in no order with its like."""
+    return one[4]["generation"], not one[4]["transitioned"]
 
 
 @pytest.mark.parametrize("rounds", [25, pytest.param(500, marks=pytest.mark.slow)])
@@ -215,7 +223,9 @@ def test_what_processes_are_told_that_pause_and_resume_at_random_has_one_order(
         lambda told: told.append(["resume", "resume x", 9.0, 9.1, {"refused": "it is running"}]),
         lambda told: told[1][4].update(generation=4),
         lambda told: told[2].__setitem__(2, 7.0),
-        lambda told: told.append(["pause", "pause 1", 9.0, 9.1, told[0][4] | {"captured": 1, "replayed": True}]),
+        lambda told: told.append(
+            ["pause", "pause 1", 9.0, 9.1, told[0][4] | {"captured": 1, "replayed": True}]
+        ),
     ],
     ids=["refused while paused", "a generation left out", "told before it was asked", "another ack"],
 )
