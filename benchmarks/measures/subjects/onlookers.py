@@ -1,9 +1,4 @@
-"""What else happens in a store while it is measured: a process that looks, and processes that write.
-
-python -m measures.onlookers look PATH RUN      for each generation that it reads from stdin: looks again
-                                                and again until the run is paused with it, and says when
-python -m measures.onlookers write PATH DURABILITY      writes as fast as it can: a commit for each step
-"""
+"""What else happens in a store while it is measured: a process that looks, and processes that write."""
 
 from __future__ import annotations
 
@@ -14,6 +9,8 @@ from typing import Literal
 
 from quiesce import Runtime, agent, step
 from quiesce.states import RunState
+
+__all__ = ["look", "write"]
 
 STEPS = 200
 
@@ -29,7 +26,17 @@ async def writer() -> None:
         await nothing()
 
 
-async def look(path: str, run_id: str) -> None:
+def look(path: str, run_id: str) -> None:
+    """For each generation that it reads: look again and again until the run is paused with it; say when."""
+    asyncio.run(_look(path, run_id))
+
+
+def write(path: str, durability: Literal["full", "normal"]) -> None:
+    """Write as fast as it can: a commit for each step."""
+    asyncio.run(_write(path, durability))
+
+
+async def _look(path: str, run_id: str) -> None:
     async with Runtime(path, drive=False) as runtime:
         run = await runtime.get(run_id)
         for line in sys.stdin:
@@ -41,18 +48,8 @@ async def look(path: str, run_id: str) -> None:
             print(perf_counter(), flush=True)
 
 
-async def write(path: str, durability: Literal["full", "normal"]) -> None:
+async def _write(path: str, durability: Literal["full", "normal"]) -> None:
     async with Runtime(path, durability=durability) as runtime:
         while True:
             await runtime.run(writer)
             print("writing", flush=True)
-
-
-if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["look", path, run_id]:
-            asyncio.run(look(path, run_id))
-        case ["write", path, ("full" | "normal") as durability]:
-            asyncio.run(write(path, durability))
-        case _:
-            sys.exit(__doc__)
