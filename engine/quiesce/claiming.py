@@ -51,7 +51,7 @@ def _has_work(tx: Reader, run: RunRecord) -> bool:
     """Whether somebody must drive it; of a team that does not run only what a user directed may begin."""
     if run.state is RunState.RUNNING or run.kind != "team":
         return run.state is RunState.RUNNING
-    return run.state in ACTIVE and any(row.kind == "directed" for row in tx.heads(run.id))
+    return run.state in ACTIVE and any(kind == "directed" for _, kind, _ in tx.queue_lengths(run.id))
 
 
 def served_elsewhere(host: Hosting, tx: Reader, run: RunRecord) -> bool:

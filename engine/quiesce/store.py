@@ -82,7 +82,10 @@ class Reader(TeamReader, Protocol):
         ...
 
     def claimable(self, flows: Collection[str]) -> list[str]:
-        """Ids of running runs of these flows whose lease nobody holds or whose holder is dead."""
+        """Ids of runs of these flows that want to be driven, and whose lease nobody living holds.
+
+        Those are the running ones, and teams that do not run where a user-directed turn is queued.
+        """
         ...
 
     def value(self, run_id: str, ref: int) -> Any:

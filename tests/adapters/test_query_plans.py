@@ -30,6 +30,7 @@ MAY_SCAN = {
     "hold.page": "a page, in the order of the key",
     "hold.inbox": "a page of what is open, by the index of open holds",
     "hold.open_count": "counts what is open, by the index of open holds",
+    "run.claimable": "what is queued that users directed, by the index of that",
     "episode.unquiet": "what is active, by the index of active episodes",
 }
 

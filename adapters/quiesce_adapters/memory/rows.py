@@ -25,7 +25,7 @@ from quiesce.records import (
     RunRecord,
 )
 from quiesce.runs import Lock
-from quiesce.states import ENDED, RunState
+from quiesce.states import ACTIVE, ENDED, RunState
 from quiesce.store import Pieces
 
 from .feed import MemoryFeed
@@ -126,8 +126,14 @@ class MemoryTransaction(MemoryFeed, MemoryTeams):
         return [
             run.id
             for run in self._runs.values()
-            if run.state is RunState.RUNNING and run.flow in flows and not self.alive(run.lease_holder)
+            if run.flow in flows and not self.alive(run.lease_holder) and self._wants_a_driver(run)
         ]
+
+    def _wants_a_driver(self, run: RunRecord) -> bool:
+        if run.state is not RunState.RUNNING and run.kind == "team" and run.state in ACTIVE:
+            rows = self._pieces.get(run.id, {}).values()
+            return any(row.kind == "directed" and row.state == "queued" for row in rows)
+        return run.state is RunState.RUNNING
 
     def fence_descendants(self, run_id: str, lock: Lock, drain_until: datetime) -> list[str]:
         paused: list[str] = []

@@ -209,7 +209,7 @@ class MemoryTeams(Unkept):
         for piece in [row for row in self._pieces.get(run.id, {}).values() if row.kind == "turn"]:
             child = self._runs.get(piece.child or "")
             episode = self._episodes.get(child.episode_id or "") if child is not None else None
-            runs = episode is not None and episode.quiescent_at is None
+            runs = piece.state != "queued" and episode is not None and episode.quiescent_at is None
             draining += runs
             receipts.append(
                 ReceiptRecord(

@@ -243,7 +243,7 @@ SELECT c.id AS receipt, c.run_id AS run, c.drain, t.child
 FROM receipts AS c JOIN runs AS r ON r.id = c.run_id AND r.episode_id = c.episode_id
      JOIN turns AS t ON t.run_id = c.run_id AND t.number = c.piece
      JOIN runs AS b ON b.id = t.child JOIN episodes AS e ON e.id = b.episode_id
-WHERE r.kind = 'team' AND c.drain IN ('released', 'absent')
+WHERE r.kind = 'team' AND c.was <> 'queued' AND c.drain IN ('released', 'absent')
   AND e.closed_at IS NULL AND e.quiescent_at IS NULL AND e.opened_at <= c.at
 
 -- team.drain_for_ever: receipt {receipt} of run {run} is {drain}, but the body {child} runs no more (N13)

@@ -33,9 +33,15 @@ SELECT run_id FROM episodes WHERE closed_at IS NULL AND quiescent_at IS NULL
 -- hold.open_count
 SELECT count(*) FROM inbox
 
--- run.claimable
-SELECT id, lease_holder FROM runs
-WHERE state = 'running' AND flow IN (SELECT value FROM json_each(?)) ORDER BY number
+-- run.claimable: what runs, and teams that do not where something waits that a user directed
+SELECT id, lease_holder, number FROM runs
+WHERE state = 'running' AND flow IN (SELECT value FROM json_each(?1))
+UNION
+SELECT r.id, r.lease_holder, r.number
+FROM pieces AS p INDEXED BY pieces_directed CROSS JOIN runs AS r ON r.id = p.run_id
+WHERE p.kind = 'directed' AND p.state = 'queued'
+  AND r.state IN ('paused', 'idle') AND r.flow IN (SELECT value FROM json_each(?1))
+ORDER BY number
 
 -- run.insert
 INSERT INTO runs (id, flow, version, kind, entry, state, created_at, updated_at, parent_id, parent_piece,
@@ -519,12 +525,12 @@ SELECT DISTINCT t.participant, r.lease_holder
 FROM runs AS r INDEXED BY runs_unwinding JOIN turns AS t ON t.run_id = r.parent_id AND t.child = r.id
 WHERE r.parent_id = ? AND r.state = 'cancelled' AND r.lease_holder IS NOT NULL
 
--- turn.receipts: one statement, whatever the number of turns
+-- turn.receipts: one statement, whatever the number of turns; what a queued one waits for has its own
 INSERT INTO receipts (episode_id, run_id, piece, kind, name, was, drain, at, lease, holder)
 SELECT :episode, p.run_id, p.piece, p.kind, p.name, p.state,
        CASE WHEN e.id IS NULL THEN 'absent' ELSE 'pending' END, :now,
        CASE WHEN e.id IS NOT NULL THEN c.lease_epoch END, CASE WHEN e.id IS NOT NULL THEN c.lease_holder END
-FROM pieces AS p LEFT JOIN runs AS c ON c.id = p.child
+FROM pieces AS p LEFT JOIN runs AS c ON c.id = p.child AND p.state <> 'queued'
      LEFT JOIN episodes AS e ON e.id = c.episode_id AND e.closed_at IS NULL AND e.quiescent_at IS NULL
 WHERE p.run_id = :run AND p.kind = 'turn' ORDER BY p.piece
 

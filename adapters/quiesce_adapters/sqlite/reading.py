@@ -129,7 +129,7 @@ class SqliteReader:
 
     def claimable(self, flows: Collection[str]) -> list[str]:
         rows = self._run("run.claimable", (compact(list(flows)),)).fetchall()
-        return [run_id for run_id, holder in rows if not self.alive(holder)]
+        return [run_id for run_id, holder, _ in rows if not self.alive(holder)]
 
     def value(self, run_id: str, ref: int) -> Any:
         row = self._run("blob.get", (ref, run_id)).fetchone()

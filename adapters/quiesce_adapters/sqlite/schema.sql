@@ -66,6 +66,7 @@ CREATE TABLE pieces (
 CREATE INDEX pieces_by_state ON pieces (run_id, state, kind);
 -- The one queue of each participant of a team, over all kinds of turns.
 CREATE UNIQUE INDEX queues ON pieces (run_id, name, position) WHERE kind IN ('turn', 'directed');
+CREATE INDEX pieces_directed ON pieces (run_id) WHERE kind = 'directed' AND state = 'queued';
 CREATE INDEX pieces_woken ON pieces (run_id) WHERE woken = 1;
 
 -- Who takes part in a run of a team: the coordinator (place 0) and the members.

@@ -233,10 +233,12 @@ def _assign(tx: Transaction, run: RunRecord, order: Assign) -> int:
     _member(tx, run, order.owner)
     if order.after is not None:
         _check_after(tx, run, task.number, order.after)
+    was = task.state
     if task.owner != order.owner:
         _end_turn_of(tx, run, task, f"its task was given to {order.owner}")
-        task.owner = order.owner
-    was, task.state = task.state, "pending" if tx.live_turn(run.id, task.number) is None else task.state
+        task.owner, task.state = order.owner, "pending"  # also while the body of an old turn still drains
+    elif tx.live_turn(run.id, task.number) is None:
+        task.state = "pending"
     if order.after is not None:
         task.after = tuple(dict.fromkeys(order.after))
     tx.save_task(run.id, task, was=was)
