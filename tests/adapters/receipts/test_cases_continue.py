@@ -7,6 +7,7 @@ team 103 to 106, 111, 113, 117, 119 to 121; spec team, "resume"; W13; N4, N5, N8
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -263,3 +264,25 @@ async def test_the_coordinator_goes_on_before_the_members(path: Path | None) -> 
         resumed = [event.kind for event in log].index("resumed")
         begun = [event.data["participant"] for event in log[resumed:] if event.kind == "turn-running"]
         assert begun[:3] == ["coordinator", "a", "b"]
+
+
+async def test_a_turn_whose_member_is_gone_is_skipped_and_blocks_nobody(tmp_path: Path) -> None:
+    """Case 115; W13: removed from the snapshot while paused; the other member goes on."""
+    crew = Crew(tmp_path / "flows.db", [task("a", "m0"), task("b", "m1")])
+    async with crew.open() as rt:
+        run = await crew.start(rt)
+        await crew.wait_began(2)
+        ack = await run.pause()
+        crew.holds.set()
+        await run.settled()
+        with closing(sqlite3.connect(crew.path or "", isolation_level=None)) as connection:
+            connection.execute("UPDATE participants SET gone = 1 WHERE name = 'm0'")
+        resumed = await run.resume()
+        assert (resumed.continued, resumed.skipped) == (1, 1)
+        receipts = {
+            item.name: (item.outcome, item.reason) for item in await rt.receipts(ack.episode_id or "")
+        }
+        assert receipts == {"m0": ("skipped", "participant_gone"), "m1": ("continued", None)}
+        await wait_all_tasks_blocked()
+        states = {item.title: item.state for item in await run.tasks()}
+        assert states == {"a": "in_progress", "b": "completed"}

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
 
-from quiesce import Idle, PauseAck, errors
+from quiesce import Idle, PauseAck, Paused, errors
 
 from .crew import Crew, states, task
 
@@ -110,7 +110,7 @@ async def test_a_request_is_served_once_for_ever(path: Path | None) -> None:
 
 @pytest.mark.parametrize("same", [True, False])
 async def test_of_many_pauses_at_once_one_fences(path: Path | None, same: bool) -> None:
-    """Cases 22 and 23: one episode, one step of the generation."""
+    """Cases 22 and 23; N3: one episode, one step of the generation."""
     crew = Crew(path, WORK)
     async with crew.open() as rt:
         run = await crew.start(rt)
@@ -214,3 +214,25 @@ async def test_the_states_of_turns_are_the_same_for_every_reader(tmp_path: Path)
             assert await states(theirs) == await states(run)
             assert (await theirs.status()).draining == 2
         crew.holds.set()
+
+
+async def test_a_body_that_drains_still_is_counted_once_by_the_next_pause(path: Path | None) -> None:
+    """Spec team, "pause": a queued continuation is absent, the obligation is its original's; W3, N13."""
+    crew = Crew(path, [task("a", "m0")])
+    async with crew.open() as rt:
+        run = await crew.start(rt)
+        await crew.wait_began(1)
+        await run.pause()
+        await run.resume()
+        ack = await run.pause()
+        assert (ack.captured, ack.draining) == (2, 1)
+        receipts = await rt.receipts(ack.episode_id or "")
+        assert [(receipt.was, receipt.drain) for receipt in receipts] == [
+            ("running", "pending"),
+            ("queued", "absent"),
+        ]
+        crew.holds.set()
+        assert isinstance(await run.settled(), Paused)
+        await run.resume()
+        assert await run.result() == ["completed"]
+        assert crew.began == [("m0", "a")]

@@ -122,8 +122,9 @@ async def test_one_id_is_one_request_of_one_run(path: Path | None) -> None:
         for run in runs:
             await run.settled()
             before = await dump(rt, run.id)
-            with pytest.raises(errors.RequestConflict, match="'one' was used before, for pause"):
-                await run.resume(request_id="one")
+            for verb in (run.resume, run.cancel):
+                with pytest.raises(errors.RequestConflict, match="'one' was used before, for pause"):
+                    await verb(request_id="one")
             assert await dump(rt, run.id) == before
         for run in runs:
             ack = await run.resume(request_id="two")

@@ -155,3 +155,18 @@ def test_a_killed_holder_drains_no_more_and_its_turn_is_continued(tmp_path: Path
     )
     assert "Completed(value=1)" in done.stdout, done.stdout + done.stderr
     assert flowctl("doctor").endswith("all is well\n")
+
+
+async def test_what_a_user_directed_behind_a_captured_turn_begins_in_the_next_process(tmp_path: Path) -> None:
+    """Spec team, "pause": user-directed turns may start under a paused team; N9, N14."""
+    crew = Crew(tmp_path / "flows.db", [task("a", "m0")])
+    async with crew.open() as rt:
+        run = await crew.start(rt)
+        await crew.wait_began(1)
+        await run.pause()
+        await run.direct("m0", "look")
+        await wait_all_tasks_blocked()
+        assert crew.began == [("m0", "a")]  # whose body drains
+    async with crew.open():
+        await crew.wait_began(2)
+        assert crew.began[1:] == [("m0", "look")]

@@ -333,3 +333,20 @@ async def test_what_is_behind_a_question_is_nothing_that_a_resume_lets_go(path: 
         crew.holds.set()
         await run.answer("yes")
         assert await run.result() == ["completed"] * 2
+
+
+async def test_a_task_that_is_given_away_while_its_old_body_drains_is_begun_by_its_new_owner(
+    path: Path | None,
+) -> None:
+    """N14: its continuation is cancelled, its original stale; the task is pending, and gets another turn."""
+    crew = Crew(path, [task("a", "m0")])
+    async with crew.open() as rt:
+        run = await crew.start(rt)
+        await crew.wait_began(1)
+        await run.pause()
+        await run.resume()
+        await run.assign(1, "m1")
+        await crew.wait_began(2)
+        assert crew.began == [("m0", "a"), ("m1", "a")]
+        crew.holds.set()
+        assert await run.result() == ["completed"]

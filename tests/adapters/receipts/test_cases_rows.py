@@ -7,11 +7,13 @@ damaged row looks like. Source: cases team 36 to 43 and 49 to 59; spec team, "pa
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from quiesce import Run, errors
+from quiesce.rules.requests import found
 
 from .crew import Crew, dump, task
 
@@ -77,3 +79,30 @@ async def test_a_resume_that_changes_fewer_rows_than_it_must_changes_none(tmp_pa
         await refused(crew, run, "resume", what)
         assert await run.result() == ["completed"] * 3
         assert max(turn.sequence for turn in await run.turns() if turn.participant == "m0") == 4
+
+
+async def test_no_two_turns_of_a_member_have_one_place(tmp_path: Path) -> None:
+    """N10: one queue of each member over all kinds of turns; the schema holds it, whoever writes."""
+    crew = Crew(tmp_path / "flows.db", [task("a", "m0"), task("b", "m0")])
+    async with crew.open() as rt:
+        await crew.start(rt)
+        await crew.wait_began(1)
+        with closing(sqlite3.connect(crew.path or "", isolation_level=None)) as connection:
+            both = "UPDATE pieces SET position = 1 WHERE run_id = 'r' AND name = 'm0'"
+            with pytest.raises(sqlite3.IntegrityError):
+                connection.execute(both)
+
+
+async def test_a_run_that_has_moved_on_is_not_written_over(tmp_path: Path) -> None:
+    """N2, N7: what was read in an older generation is refused, and nothing is changed."""
+    crew = Crew(tmp_path / "flows.db", [task("a", "m0")])
+    async with crew.open() as rt:
+        run = await crew.start(rt)
+        await crew.wait_began(1)
+        host = rt.backend.host
+        seen = host.read(lambda tx: found(tx, "r"))
+        await run.pause()
+        before = await dump(rt)
+        with pytest.raises(errors.StaleGeneration):
+            await host.write(lambda tx: tx.save_run(seen, generation=seen.generation))
+        assert await dump(rt) == before
