@@ -191,16 +191,13 @@ class Hosting(Catalog):
         def unit(tx: Transaction) -> tuple[T, list[str], bool, list[str]]:
             paid = self._pay(tx) if self._owed else []
             result = work(tx)
-            claimed.clear()
-            drains.clear()
-            joined.clear()
+            for found in (claimed, drains, joined):
+                found.clear()  # by an earlier try
             if not self.closing and not tx.quiet:
-                for run_id in dict.fromkeys(tx.touched):
-                    run = tx.run(run_id)
-                    if run is None:
-                        continue
-                    drains.update(self.timers.drain_of(tx, run))
-                    if (join := self.joins.get(run_id)) and (then := join(tx, run)):
+                touched = tx.those(tx.touched)
+                drains.update(self.timers.drains_of(tx, touched))
+                for run in touched:
+                    if (join := self.joins.get(run.id)) and (then := join(tx, run)):
                         joined.append(then)
                     if self.worker and self.drive and is_mine_to_drive(self, tx, run):
                         taken = claims.claim(tx, run.id, self.worker)
@@ -234,15 +231,23 @@ class Hosting(Catalog):
     def tell(self, touched: Iterable[str]) -> None:
         """Let the drivers and waiters of these runs look again."""
         seen = dict.fromkeys(touched)
+        try:
+            if len(driven := self.drivers.keys() & seen.keys()) > 1:  # in one view
+                self.read(lambda tx: self._tell(seen) if tx.those(driven) else None)
+                return
+        except StoreError:
+            pass  # each as it can
+        self._tell(seen)
+
+    def _tell(self, seen: Iterable[str]) -> None:
         for run_id in seen:
             self._notify(run_id)
             for watcher in list(self._watching.get(run_id, ())):
                 self._notify(watcher)
             for signal in self.waiters.get(run_id, ()):
                 signal.set()
-        if seen:
-            for signal in self.listeners:
-                signal.set()
+        for signal in self.listeners:
+            signal.set()
 
     def _notify(self, run_id: str) -> None:
         """What was committed stands; a driver that cannot read it now must not look like a refusal."""
@@ -426,10 +431,8 @@ class Hosting(Catalog):
                 for worker in tx.workers()
             )
         )
-        for run_id in touched & (self.drivers.keys() | self.waiters.keys()):
-            run = self.read(lambda tx, run_id=run_id: tx.run(run_id))  # type: ignore[misc]
-            if run is not None:
-                self.timers.watch_drains(self.read(lambda tx, run=run: self.timers.drain_of(tx, run)))  # type: ignore[misc]
+        here = touched & (self.drivers.keys() | self.waiters.keys())
+        self.timers.watch_drains(self.read(lambda tx: self.timers.drains_of(tx, tx.those(here))))
         self.timers.changed()
         self.tell(touched | {run_id for run_id in self.waiters if run_id not in self.drivers})
         await claim_waiting(self, touched | set(self.waiters))

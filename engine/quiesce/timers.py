@@ -9,6 +9,7 @@ Source: spec engine, 4 (hold identity: deadlines; pause: drain).
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -77,29 +78,35 @@ class Timers:
         """A deadline may have come or gone."""
         self._signal.set()
 
-    def drain_of(self, tx: Reader, run: RunRecord) -> dict[str, float]:
-        """The episode of a paused run in which something runs, and the seconds until that is overdue."""
-        if run.state is not RunState.PAUSED or run.episode_id is None or run.episode_id in self._drains:
+    def drains_of(self, tx: Reader, runs: Iterable[RunRecord]) -> dict[str, float]:
+        """The episodes of paused runs in which something runs, and the seconds until that is overdue."""
+        paused = [
+            run.id for run in runs if run.state is RunState.PAUSED and run.episode_id not in self._drains
+        ]
+        if not paused:
             return {}
-        if not tx.drain_counts(run.episode_id).get("pending"):
-            return {}
-        episode = tx.episode(run.episode_id)
-        if episode is None:
-            return {}
-        return {episode.id: max(0.0, (episode.drain_until - tx.now).total_seconds())}
+        return {episode: max(0.0, (until - tx.now).total_seconds()) for episode, until in tx.draining(paused)}
 
-    def watch_drains(self, drains: dict[str, float]) -> None:
+    def watch_drains(self, drains: Mapping[str, float]) -> None:
         """Be there when these episodes' bounds come."""
+        together: dict[float, list[str]] = {}
         for episode_id, seconds in drains.items():
             self._drains.add(episode_id)
-            self._host.tasks.start_soon(self._watch_drain, episode_id, seconds)
+            together.setdefault(seconds, []).append(episode_id)
+        for seconds, episodes in together.items():
+            self._host.tasks.start_soon(self._watch_drains, episodes, seconds)
 
-    async def _watch_drain(self, episode_id: str, seconds: float) -> None:
-        """At the bound, record what of this episode still runs as overdue."""
+    async def _watch_drains(self, episodes: list[str], seconds: float) -> None:
+        """At the bound, record what of these episodes still runs as overdue."""
+
+        def mark(tx: Transaction) -> None:
+            for episode_id in episodes:
+                fence.mark_overdue(tx, episode_id)
+
         try:
             await self._host.clock.sleep(seconds)
-            await self._host.write(lambda tx: fence.mark_overdue(tx, episode_id))
+            await self._host.write(mark)
         except StoreError as error:  # nothing in a teardown may hurt whoever paused
-            log.warning("could not record what is overdue of %s: %s", episode_id, error)
+            log.warning("could not record what is overdue of %s: %s", ", ".join(episodes), error)
         finally:
-            self._drains.discard(episode_id)
+            self._drains.difference_update(episodes)

@@ -115,6 +115,41 @@ async def test_bodies_that_yield_together_share_a_commit(tmp_path: Path) -> None
     assert await commits(tmp_path / "flows.db", work, crowd, one) < PIECES / 2
 
 
+async def statements(db: Path, size: int) -> int:
+    """How many statements a store gets for the pause of an agent with so many at work inside it."""
+    come, may_end, seen = anyio.Semaphore(0), anyio.Event(), list[str]()
+
+    @agent
+    async def waits() -> None:
+        come.release()
+        await may_end.wait()
+
+    @agent
+    def spawns() -> None:
+        for child in [spawn(waits) for _ in range(size)]:
+            child.result()
+
+    store = SqliteStore(db, SystemClock(), on_statement=seen.append)
+    async with Runtime(store, flows=[spawns, waits]) as rt:
+        run = await rt.start(spawns)
+        with anyio.fail_after(20):
+            for _ in range(size):
+                await come.acquire()
+        await wait_all_tasks_blocked()
+        seen.clear()
+        await run.pause()
+        count = len(seen)
+        assert seen.count("commit") == 1
+        assert (await rt.status(f"{run.id}.{size}")).state == "paused"
+        await run.cancel()
+    return count
+
+
+async def test_the_fence_of_a_tree_has_as_many_statements_however_many_are_in_it(tmp_path: Path) -> None:
+    """Spec engine, 8: one transaction, statement count independent of the pieces."""
+    assert await statements(tmp_path / "few.db", 2) == await statements(tmp_path / "many.db", 15)
+
+
 class Asking:
     """A graph that asks, acts on the answer, and asks again; and what it did."""
 

@@ -92,6 +92,9 @@ class MemoryTransaction(MemoryFeed, MemoryTeams):
             )
         self._runs[run.id] = run.copied()
 
+    def those(self, run_ids: Collection[str]) -> list[RunRecord]:
+        return [run for run_id in dict.fromkeys(run_ids) if (run := self.run(run_id)) is not None]
+
     def children(self, run_id: str) -> list[RunRecord]:
         ids = self._children.get(run_id, ())
         runs = [self._runs[child] for child in ids]
@@ -348,6 +351,14 @@ class MemoryTransaction(MemoryFeed, MemoryTeams):
             hold.state, hold.answered_at = "withdrawn", self.now
             self._holds[hold.id] = self._holds_of[hold.run_id][hold.path] = hold
         return len(open_holds)
+
+    def draining(self, run_ids: Collection[str]) -> list[tuple[str, datetime]]:
+        paused = (self._runs[run_id] for run_id in run_ids if self._runs[run_id].state is RunState.PAUSED)
+        return [
+            (run.episode_id, self._episodes[run.episode_id].drain_until)
+            for run in paused
+            if run.episode_id is not None and self.drain_counts(run.episode_id).get("pending")
+        ]
 
     def hold(self, hold_id: str) -> HoldRecord | None:
         hold = self._holds.get(hold_id)

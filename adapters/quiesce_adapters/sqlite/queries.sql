@@ -5,6 +5,11 @@ SELECT id, flow, version, kind, entry, state, created_at, updated_at, parent_id,
        generation, input, result, error, signature, episode_id, lease_holder, lease_epoch, locks, max_lost
 FROM runs WHERE id = ?
 
+-- run.those
+SELECT id, flow, version, kind, entry, state, created_at, updated_at, parent_id, parent_piece, execution,
+       generation, input, result, error, signature, episode_id, lease_holder, lease_epoch, locks, max_lost
+FROM runs WHERE id IN (SELECT value FROM json_each(?))
+
 -- run.children
 SELECT id, flow, version, kind, entry, state, created_at, updated_at, parent_id, parent_piece, execution,
        generation, input, result, error, signature, episode_id, lease_holder, lease_epoch, locks, max_lost
@@ -240,6 +245,12 @@ UPDATE receipts SET drain = :drain,
                     overdue_at = CASE WHEN :drain = 'overdue' THEN :now ELSE overdue_at END,
                     released_at = CASE WHEN :drain = 'released' THEN :now ELSE released_at END
 WHERE episode_id = :episode AND drain IN (SELECT value FROM json_each(:only))
+
+-- episode.draining
+SELECT e.id, e.drain_until
+FROM json_each(?) AS asked JOIN runs AS r ON r.id = asked.value JOIN episodes AS e ON e.id = r.episode_id
+WHERE r.state = 'paused'
+  AND EXISTS (SELECT 1 FROM receipts AS c WHERE c.episode_id = e.id AND c.drain = 'pending')
 
 -- receipt.resolve: also in episodes that are closed
 UPDATE receipts INDEXED BY receipts_unresolved

@@ -101,6 +101,14 @@ class SqliteReader:
             known = self._runs[run_id] = None if row is None else run_record(row)
         return None if known is None else known.copied()
 
+    def those(self, run_ids: Collection[str]) -> list[RunRecord]:
+        asked = list(dict.fromkeys(run_ids))
+        unknown = [run_id for run_id in asked if run_id not in self._runs]
+        if len(unknown) > 1:
+            found = (run_record(row) for row in self._run("run.those", (compact(unknown),)))
+            self._runs |= dict.fromkeys(unknown) | {run.id: run for run in found}
+        return [run for run_id in asked if (run := self.run(run_id)) is not None]
+
     def children(self, run_id: str) -> list[RunRecord]:
         return [run_record(row) for row in self._run("run.children", (run_id,))]
 
@@ -176,6 +184,10 @@ class SqliteReader:
 
     def drain_counts(self, episode_id: str) -> Mapping[str, int]:
         return dict(self._run("receipt.drain_counts", (episode_id,)).fetchall())
+
+    def draining(self, run_ids: Collection[str]) -> list[tuple[str, datetime]]:
+        rows = self._run("episode.draining", (compact(list(run_ids)),))
+        return [(episode_id, instant(until)) for episode_id, until in rows]
 
     def hold(self, hold_id: str) -> HoldRecord | None:
         row = self._run("hold.get", (hold_id,)).fetchone()

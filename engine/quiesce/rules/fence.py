@@ -236,9 +236,8 @@ def _tell_team(tx: Transaction, run: RunRecord, drain: str) -> None:
 
 def fence_below(tx: Transaction, run: RunRecord, lock: Lock, drain_until: datetime) -> None:
     """Fence the descendants of a run; of a team among them what its turns are is captured here."""
-    for run_id in tx.fence_descendants(run.id, lock, drain_until):
-        below = tx.run(run_id)
-        if below is None or below.kind != "team" or below.episode_id is None:
+    for below in tx.those(tx.fence_descendants(run.id, lock, drain_until)):
+        if below.kind != "team" or below.episode_id is None:
             continue
         _, draining = tx.capture_turns(below, below.episode_id)
         episode = tx.episode(below.episode_id)
