@@ -16,10 +16,11 @@ from quiesce.claiming import claim_waiting
 from quiesce.errors import IllegalTransition, RunCancelled, RunFailed
 from quiesce.records import RunRecord
 from quiesce.rules.requests import found
-from quiesce.rules.status import event_value, status
+from quiesce.rules.status import drains, event_value, status
 from quiesce.runs import Event, RunStatus
 from quiesce.signals import Signal
 from quiesce.states import ENDED, RunState
+from quiesce.store import Reader
 
 if TYPE_CHECKING:
     from quiesce.hosting import Hosting
@@ -67,10 +68,10 @@ async def settled(host: Hosting, run_id: str) -> RunStatus:
 
 
 def settled_now(host: Hosting, run_id: str) -> RunStatus | None:
-    return host.read(lambda tx: _settled_now(host, found(tx, run_id)))
+    return host.read(lambda tx: _settled_now(host, tx, found(tx, run_id)))
 
 
-def _settled_now(host: Hosting, run: RunRecord) -> RunStatus | None:
+def _settled_now(host: Hosting, tx: Reader, run: RunRecord) -> RunStatus | None:
     run_id = run.id
     if run.state in ENDED and run_id not in host.drivers:
         return ended(host, run)
@@ -83,11 +84,8 @@ def _settled_now(host: Hosting, run: RunRecord) -> RunStatus | None:
             "wait for",
             f"run {run.id!r} is created; start or resume it before you wait for it",
         )
-    if run.state is RunState.IDLE:
+    if run.state is RunState.IDLE or (run.state is RunState.PAUSED and not drains(tx, run)):
         return read_status(host, run_id)
-    if run.state is RunState.PAUSED:
-        now = read_status(host, run_id)
-        return now if now.phase == "quiescent" or now.draining == 0 else None
     return None
 
 

@@ -17,7 +17,15 @@ from quiesce.runs import Episode, Event, Receipt, RunStatus
 from quiesce.states import ACTIVE, RunState
 from quiesce.store import Reader
 
-__all__ = ["episode_value", "event_value", "receipt_value", "status"]
+__all__ = ["drains", "episode_value", "event_value", "receipt_value", "status"]
+
+
+def drains(tx: Reader, run: RunRecord) -> bool:
+    """Whether something of a paused run still runs, and is not overdue."""
+    episode = tx.episode(run.episode_id) if run.episode_id else None
+    holder_lives = run.lease_holder is not None and tx.alive(run.lease_holder)
+    phase, draining, _ = _phase(tx, run, episode, holder_lives)
+    return phase == "draining" and draining > 0
 
 
 def status(tx: Reader, run: RunRecord, *, durable: bool, brief: bool = False) -> RunStatus:
