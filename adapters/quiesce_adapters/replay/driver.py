@@ -43,6 +43,9 @@ from .visiting import Again, Hang, Refused, Result, Visiting
 
 __all__ = ["ReplayDriver"]
 
+TOGETHER = 100
+"""Results that share a transaction at most: others wait for it, a fence among them."""
+
 
 class ReplayDriver:
     """Drives one run of a graph until it ends or its lease is lost."""
@@ -267,7 +270,7 @@ class ReplayDriver:
                     fence_for(self._host, tx, run, result)
                     break
                 taken, following = self._asks_at_once(taken)
-                if not taken and following is None:
+                if not taken and following is None and len(yielded) <= TOGETHER:
                     following = self._another()
             if yielding := self._draining & yielded:
                 fence.release_pieces(tx, run, yielding)
