@@ -40,6 +40,7 @@ class Subject:
     @asynccontextmanager
     async def open(self, *flows: Any, **options: Any) -> AsyncIterator[Runtime]:
         """A runtime on the store that drives `flows`, as their worker."""
+        options = {"durability": "normal"} | options  # the disk's sync is no part of what is asked here
         async with Runtime(self.target, flows=[*flows, *self.kind.inner], clock=self.clock, **options) as rt:
             yield rt
 

@@ -122,7 +122,7 @@ def search(machine: type[TeamMachine], examples: int, steps: int) -> None:
 @MACHINES
 def test_a_team_does_what_the_model_says(machine: type[TeamMachine]) -> None:
     """Cases team 126; N1 to N14 after each step."""
-    search(machine, 20 if machine.durable else 40, 25)
+    search(machine, 10 if machine.durable else 30, 25)
 
 
 @pytest.mark.slow
@@ -174,8 +174,8 @@ def story(seed: int, folder: Path | None, scheduler: random.Random, steps: int =
 @pytest.mark.parametrize(
     ("durable", "seeds"),
     [
-        (False, 100),
-        (True, 10),
+        (False, 60),
+        (True, 6),
         pytest.param(False, 10_000, marks=pytest.mark.slow),
         pytest.param(True, 500, marks=pytest.mark.slow),
     ],
@@ -196,7 +196,7 @@ def test_the_same_seed_gives_the_same_log(
     tmp_path: Path, seeded_scheduler: random.Random, durable: bool
 ) -> None:
     """Cases team 127."""
-    for seed in range(5):
+    for seed in range(3):
         told = []
         for time in ("first", "again"):
             folder = tmp_path / f"{seed} {time}" if durable else None

@@ -92,6 +92,7 @@ class Crew:
     @asynccontextmanager
     async def open(self, **options: Any) -> AsyncIterator[Runtime]:
         """A runtime that serves the team; what it leaves behind must be true together."""
+        options = {"durability": "normal"} | options  # the disk's sync is no part of what is asked here
         async with Runtime(self.path, flows=[self.team], clock=self.clock, **options) as rt:
             yield rt
         if self.path is not None:
