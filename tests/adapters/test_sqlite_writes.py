@@ -18,6 +18,7 @@ from quiesce.errors import RunActive, StoreBusy, StoreError
 from quiesce.rules import starting
 from quiesce.rules.requests import Request
 from quiesce.store import Transaction
+from quiesce_adapters.sqlite.migrations import check_identity
 from quiesce_adapters.sqlite.queue import FairQueue
 from quiesce_adapters.sqlite.store import SqliteStore
 
@@ -197,3 +198,34 @@ async def test_a_constraint_that_one_unit_breaks_spoils_no_other(store: SqliteSt
             group.start_soon(write, work)
     assert len(refused) == 1
     assert sorted(runs(store)) == ["a", "b"]
+
+
+class Raced:
+    """A connection; whenever it has no view, another process makes a store of the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        self._reads = 0
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def execute(self, sql: str) -> sqlite3.Cursor:
+        if self._reads and not self.in_transaction:
+            SqliteStore(self._path, CLOCK).close()
+        self._reads += not sql.startswith(("BEGIN", "COMMIT"))
+        return self._connection.execute(sql)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def test_a_file_that_two_make_a_store_of_at_once_is_nobody_elses_database(tmp_path: Path) -> None:
+    """Found by a race of two processes: what tells whose file it is must be read in one view."""
+    path = tmp_path / "flows.db"
+    path.touch()
+    raced = Raced(path)
+    assert not check_identity(raced, path)  # type: ignore[arg-type]
+    raced.close()

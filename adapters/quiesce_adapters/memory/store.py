@@ -56,12 +56,13 @@ class MemoryStore:
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` over what is there."""
-        outer, self._tx.reading = self._tx.reading, True
-        self._tx.now = self._tx.clock.now()
+        if self._tx.reading:
+            return work(self._tx)
+        self._tx.reading, self._tx.now = True, self._tx.clock.now()
         try:
             return work(self._tx)
         finally:
-            self._tx.reading = outer
+            self._tx.reading = False
 
     def hold_life(self, incarnation: int) -> None:
         self._tx.living.add(incarnation)

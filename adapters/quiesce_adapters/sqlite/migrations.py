@@ -55,11 +55,21 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 def check_identity(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether the file is a store of this version; False if it is empty, or of an older one. Only reads.
 
+    All of it in one view: between two, another process may make a store of the empty file.
+
     Raises:
         StoreMismatch: it is another program's database, or a store of a newer quiesce.
     """
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    within = connection.in_transaction
+    if not within:
+        connection.execute("BEGIN")
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    finally:
+        if not within:
+            connection.execute("COMMIT")
     if application == APPLICATION_ID:
         if version > VERSION:
             raise StoreMismatch(
@@ -67,7 +77,6 @@ def check_identity(connection: sqlite3.Connection, path: Path) -> bool:
                 f"{VERSION}: upgrade quiesce, or name another file with --db"
             )
         return bool(version == VERSION)
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if tables or application or version:
         raise StoreMismatch(
             f"{path} is another program's database (application id {application}, {tables} tables and "
