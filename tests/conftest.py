@@ -115,12 +115,6 @@ def start() -> Iterator[Start]:
         process.close()
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """For `-n auto`: tests wait for the disk, for processes and for one another as long as they compute."""
-    return 2 * (os.cpu_count() or 1)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave slow sweeps out, unless a marker expression or a test's own name asks for them."""
     if config.option.markexpr or any("::" in str(argument) for argument in config.args):

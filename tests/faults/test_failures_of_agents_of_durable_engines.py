@@ -147,7 +147,7 @@ async def test_engine_case_76_evicted_continuations_write_nothing(db: Path) -> N
     thousand = range(1000)
     gc.collect()
     of_others = live()
-    async with Runtime(db) as rt:
+    async with Runtime(db, durability="normal") as rt:
         for number in thousand:
             await rt.start(cleans_up, number, run_id=f"r{number}")
         for number in thousand:
@@ -171,7 +171,7 @@ async def test_engine_case_76_evicted_continuations_write_nothing(db: Path) -> N
         kinds = {event_value(row).kind for row in log}
         assert kinds <= {"handed-back"}, "no outcome"
     DONE.clear()
-    async with Runtime(db) as rt:
+    async with Runtime(db, durability="normal") as rt:
         await rt.resume("r7")
         assert await Run(rt, "r7").settled() == Completed(None)
     assert DONE == ["clean 7", "clean 7"]
