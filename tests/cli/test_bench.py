@@ -39,6 +39,7 @@ def quick(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow  # CI takes each measure as a benchmark
 def test_a_quick_measurement_summarizes_every_series(tmp_path: Path) -> None:
     """Source: issue 6: `flowctl bench --quick --json`; spec engine, 8: ratios of one run."""
     done = quick(tmp_path, "--backend", "graph", "--json")

@@ -178,7 +178,7 @@ def check(name: str, fault: Fault, undisturbed: Done, done: Done) -> None:
         assert times <= undisturbed.visits[visit] + fault.fired * IN_FLIGHT, visit
 
 
-SAMPLE = 9
+SAMPLE = 6
 """Statements of each use that the normal run disturbs; the full sweep disturbs all of them."""
 
 
